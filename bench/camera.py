@@ -1,12 +1,12 @@
-"""How fast a camera runs a network in JupyterLab, beside a data set played as fast as it goes.
+"""Measures the rate of a network on a camera in JupyterLab, and on a data set at full speed.
 
     python bench/camera.py [--renderers swiftshader llvmpipe] [--seconds 60]
 
-The camera is Chromium's own fake one, 640×480 pixels. A data set of the input's size needs neither
-the camera nor resampling: the page draws the same pictures after each run, in the same view, with
-the drawer of sources open. They take turns, since machines are busy with other things at times.
-Bytes are those of the page's objects, after a collection of garbage, at both ends of the last turn
-of the camera, which is the longest.
+The camera is Chromium's fake one, 640×480 pixels. A data set of the input's size needs neither the
+camera nor resampling: the page draws the same pictures after each run, in the same view, with the
+source drawer open. Both are measured in turns, since the machine's load varies. Bytes are the sizes
+of the page's objects after a garbage collection, at the start and end of the camera's last and
+longest turn.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from notebooks import notebooks  # noqa: E402
 from report import CAMERA_RATE, camera_share  # noqa: E402
 from screenshots import viewer_cell  # noqa: E402
 
-SECONDS = 60  # of the last turn of the camera; a quarter of that in the others
+SECONDS = 60  # of the camera's last turn; the other turns take a quarter
 ROUNDS = 3
 CAMERA_OPTIONS = [
     f"--use-fake-device-for-media-stream=fps={CAMERA_RATE}",
@@ -64,7 +64,7 @@ CAMERA_CELL = "viewer.source = nbglcnn.Webcam()\nrates = follow(viewer)"
 
 
 def measure_network(notebook: Notebook, name: str, seconds: float) -> dict[str, Any]:
-    """Runs a second of a data set and of the camera, and the page's bytes meanwhile."""
+    """Measure runs per second of a data set and of the camera, and the page's bytes."""
     notebook.clear()
     notebook.run(VIEWER_CELL.format(name=name))
     found: dict[str, list[float]] = {"played": [], "camera": [], "bytes": []}
@@ -76,7 +76,7 @@ def measure_network(notebook: Notebook, name: str, seconds: float) -> dict[str, 
         scroll_to_viewer(notebook).get_by_role("button", name="Start the camera").click()
         if turn < ROUNDS - 1:
             found["camera"].append(measure_rate(notebook, seconds / 4))
-    measure_rate(notebook, 0)  # the camera has begun
+    measure_rate(notebook, 0)  # wait until the camera has started
     found["bytes"].append(page_bytes(notebook))
     found["camera"].append(measure_rate(notebook, seconds))
     found["bytes"].append(page_bytes(notebook))
@@ -85,31 +85,31 @@ def measure_network(notebook: Notebook, name: str, seconds: float) -> dict[str, 
 
 
 def open_drawer(notebook: Notebook) -> None:
-    """As it is beside a camera, which opens it."""
+    """Open the drawer if it is closed, as the camera does."""
     cell = scroll_to_viewer(notebook)
     if cell.locator(".nbg-drawer").count() == 0:
         cell.locator(".nbg-chosen-source").click()
 
 
 def scroll_to_viewer(notebook: Notebook) -> Locator:
-    """The Viewer's cell, scrolled to: a source rests while nobody sees it."""
+    """Scroll to the Viewer's cell and return it: a source pauses while it isn't visible."""
     return viewer_cell(notebook)
 
 
 def measure_rate(notebook: Notebook, seconds: float) -> float:
-    """The median of the rates that are told meanwhile, but for those of the first two seconds."""
+    """The median of the rates reported in this time, without the first two seconds."""
     scroll_to_viewer(notebook)
     time.sleep(2)
     notebook.evaluate_silently(
         "rates.clear()"
-    )  # in no cell: each would take memory and the Viewer's place
+    )  # not in a cell, which would use memory and displace the Viewer
     time.sleep(seconds)
     told = notebook.evaluate_silently("print(*rates)").split()
     return statistics.median(map(float, told)) if told else 0.0
 
 
 def page_bytes(notebook: Notebook) -> int:
-    """Of the page's objects, after a collection of garbage."""
+    """The size of the page's objects after a garbage collection."""
     session = notebook.page.context.new_cdp_session(notebook.page)
     session.send("HeapProfiler.collectGarbage")
     used = session.send("Runtime.getHeapUsage")
@@ -118,7 +118,7 @@ def page_bytes(notebook: Notebook) -> int:
 
 
 def measure_cameras(renderers: Sequence[str], seconds: float = SECONDS) -> dict[str, Any]:
-    """By renderer and network."""
+    """Measure by renderer and network."""
     found: dict[str, Any] = {}
     for renderer, notebook in notebooks(renderers, CAMERA_OPTIONS):
         notebook.run(PREPARE)
@@ -142,7 +142,7 @@ def print_rates(name: str, renderer: str, row: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Measure what the command line asks for."""
+    """Run the measurements selected on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--renderers", nargs="*", default=["swiftshader", "llvmpipe"])
     parser.add_argument("--seconds", type=float, default=SECONDS)

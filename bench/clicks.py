@@ -1,12 +1,12 @@
-"""What a click costs the page's main thread until it is quiet again.
+"""Measures the cost of a click on the page's main thread until the page is idle.
 
     python bench/clicks.py [--renderers swiftshader llvmpipe] [--rounds 12]
 
-The views over the Fashion autoencoder, without JupyterLab. The browser's own counter of tasks (CDP
-Performance.getMetrics: script with its promises, style, layout, painting), in processor time of the
-main thread, is read before a click, at the first frame that shows the choice, and when nothing is
-asked or drawn any more. So waiting for the renderer, another process, is not in it; calling it is.
-No run is on its way meanwhile.
+The page is the views of the Fashion autoencoder, without JupyterLab. The browser's own task counter
+(CDP Performance.getMetrics: script with its promises, style, layout, painting), in processor time
+of the main thread, is read before a click, at the first frame that shows the selection, and when no
+request or drawing is pending. So the time waiting for the renderer, another process, is excluded;
+the calls to it are included. No run is in progress.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from views_page import SET_STATE, VIEWS_BUNDLE  # noqa: E402
 
 ROUNDS = 12
 QUIET_MS = 250
-# Without frames of its own, which would count: until so many ms pass without question or picture.
+# Polls without animation frames, which would count: until `ms` pass without a request or drawing.
 WAIT_UNTIL_QUIET = """async (ms) => {
   const { calls } = views;
   const events = () => calls.batches + calls.asked + calls.answered;
@@ -56,12 +56,12 @@ CLICK = """async ([css, k]) => {
 
 
 def layer_tab(name: str, section: str = "maps", channel: int = 0) -> dict[str, Any]:
-    """The Layer tab at a channel."""
+    """The state of the Layer tab with a channel selected."""
     chosen = {"layer": name, "channel": channel}
     return {"selected": chosen, "tab": "layer", "layerSection": section}
 
 
-# Each kind of click: what is shown before, and what is clicked in turns.
+# Each kind of click: the initial state, and the elements clicked in turn.
 CLICKS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "chooses a stage": ({"tab": "network", "networkLayout": "strip"}, (".nbg-stage .nbg-picture",)),
     "chooses a channel": (layer_tab("encoder.3"), (".nbg-grid .nbg-frame",)),
@@ -78,12 +78,12 @@ CLICKS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 
 
 def measure_clicks(renderers: Sequence[str], rounds: int = ROUNDS) -> dict[str, Any]:
-    """By renderer and kind of click: the milliseconds of each."""
+    """The milliseconds of each click, by renderer and kind of click."""
     return {renderer: measure_renderer(renderer, rounds) for renderer in renderers}
 
 
 def measure_renderer(renderer: str, rounds: int) -> dict[str, Any]:
-    """All kinds of clicks on one renderer."""
+    """Measure all kinds of clicks on one renderer."""
     found: dict[str, Any] = {}
     with open_views(renderer) as page:
         counters = page.context.new_cdp_session(page)
@@ -104,7 +104,7 @@ def measure_renderer(renderer: str, rounds: int) -> dict[str, Any]:
 def measure_click(
     page: Page, counters: CDPSession, state: dict[str, Any], targets: tuple[str, ...], k: int
 ) -> dict[str, float]:
-    """What the k-th click costs: up to the frame that shows it, and until nothing more follows."""
+    """The cost of the k-th click, up to the frame that shows it and until the page is idle."""
     if k == 0:
         page.evaluate(SET_STATE, state)
     css = targets[k % len(targets)]
@@ -118,14 +118,14 @@ def measure_click(
 
 
 def main_thread_ms(counters: CDPSession) -> float:
-    """Milliseconds of the main thread's tasks so far."""
+    """Total milliseconds of the main thread's tasks so far."""
     metrics = counters.send("Performance.getMetrics")["metrics"]
     return 1000 * sum(one["value"] for one in metrics if one["name"] == "TaskDuration")
 
 
 @contextmanager
 def open_views(renderer: str) -> Iterator[Page]:
-    """The autoencoder's views in a fresh Chromium, drawn and quiet."""
+    """The autoencoder's views in a fresh Chromium, drawn and idle."""
     images = load_images()[0][:3]
     plan = nbglcnn.compile(load_autoencoder(), images)
     files = {
@@ -150,7 +150,7 @@ def open_views(renderer: str) -> Iterator[Page]:
 
 
 def main() -> None:
-    """Measure what the command line asks for."""
+    """Run the measurements selected on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--renderers", nargs="*", default=["swiftshader", "llvmpipe"])
     parser.add_argument("--rounds", type=int, default=ROUNDS)

@@ -1,8 +1,8 @@
-// ConvNetJS, which trains by JavaScript alone, an example at a time; a step is a batch of them.
+// ConvNetJS, which trains in plain JavaScript, one example at a time; a step here is a batch of examples.
 import convnetjs from "convnetjs";
 import type { Network, Trainer } from "./training.ts";
 
-/** Where an element lies, of (channel, y, x) row-major, in a Vol: channels last. */
+/** Reorders elements from row-major (channel, y, x) to a Vol's channels-last order. */
 function reordered(values: Float32Array, channels: number): Float64Array {
   const pixels = values.length / channels;
   return Float64Array.from(values, (_, k) => {
@@ -36,7 +36,7 @@ export function makeConvNet(network: Network, weights: Float32Array): Trainer {
       for (const [k, layer] of learning.entries()) {
         const { weight = [], offset = 0 } = given[k] ?? {};
         const each = weight.slice(1).reduce((a, b) => a * b, 1);
-        // A flattened map has PyTorch's order: its channels are those of the convolution before.
+        // A flattened map has PyTorch's order: its channels are those of the preceding convolution.
         const depth = weight.length === 2 ? (given[k - 1]?.weight[0] ?? 1) : (weight[1] ?? 1);
         for (const [o, filter] of (layer.filters ?? []).entries()) {
           const from = offset + o * each;

@@ -1,14 +1,14 @@
-// How many WebGL calls something makes.
+// Counts WebGL calls.
 export interface Counts {
   readonly calls: number;
   readonly draws: number;
   readonly creates: number;
   readonly deletes: number;
-  /** fenceSync and deleteSync: they say when work is done, and hold no memory. */
+  /** fenceSync and deleteSync: they signal completion and hold no memory. */
   readonly fences: number;
 }
 
-/** Counts every call of every WebGL 2 context while `work` runs; queries of a fence's state are not work. */
+/** Counts every call of every WebGL 2 context while `work` runs, except queries of a fence's state. */
 export async function count(work: () => Promise<void>): Promise<Counts> {
   const prototype = WebGL2RenderingContext.prototype as unknown as Record<string, unknown>;
   const found = { calls: 0, draws: 0, creates: 0, deletes: 0, fences: 0 };

@@ -1,4 +1,4 @@
-// What the Viewer does at every run: all layers kept, ranges of all, maps of all drawn into 2-D canvases.
+// The Viewer's work at every run: keeps all layers, computes all ranges, and draws all maps into 2-D canvases.
 import { openDevice } from "../js/src/webgl/gl_device.ts";
 import { parsePlan } from "../js/src/plan/plan_file.ts";
 import { createSession } from "../js/src/webgl/session.ts";
@@ -9,11 +9,11 @@ import type { Peer } from "./peers.ts";
 
 const VIEWPORT = { width: 1400, height: 1100 };
 const GAP = 1;
-/** Pixels along a side of a map, at most. */
+/** The maximum side of a drawn map in pixels. */
 const MOST = 28;
 const CELL = MOST + GAP;
 
-/** A picture of as many of a value's maps as a box has room for, at their own resolution unless that is too large. */
+/** A drawing of as many of a value's maps as fit a box, at their own resolution unless that is too large. */
 function jobOf({ key, layout }: Value, box: { columns: number; rows: number }): DrawJob {
   const [, channels, h, w] = layout.nchw;
   const scale = Math.min(1, fitScale(Math.max(h, w), MOST));
@@ -36,7 +36,7 @@ function jobOf({ key, layout }: Value, box: { columns: number; rows: number }): 
   };
 }
 
-/** One picture a value, all in the viewport, each in a box of equal size. */
+/** One picture per value, all in the viewport, each in a box of equal size. */
 function jobsOf(values: readonly Value[]): DrawJob[] {
   const [across, down] = [VIEWPORT.width, VIEWPORT.height].map((side) => Math.floor(side / CELL));
   let best = { columns: 0, rows: 0 };
@@ -57,7 +57,7 @@ function pixel(job: DrawJob | undefined): ImageData {
 export async function makeDrawn(): Promise<Peer> {
   const file = parsePlan(await (await fetch("/model/all.plan")).arrayBuffer());
   const device = openDevice();
-  // Modules repeat their last layer, and the Viewer has bars for vectors.
+  // Modules repeat their last layer, and the Viewer shows vectors as bars.
   const shown = file.plan.values.filter(
     ({ kind, layout }) => kind === "layer" && layout.nchw[2] * layout.nchw[3] > 1,
   );
@@ -67,7 +67,7 @@ export async function makeDrawn(): Promise<Peer> {
   const [input, output] = [file.plan.inputs[0]?.key ?? "", file.plan.outputs[0] ?? ""];
   let session: Session | undefined;
 
-  /** Returns when the pictures are there: they come in one transfer, and a pixel of one is read. */
+  /** Returns when the pictures have arrived: they come in one transfer, so reading one pixel suffices. */
   const finish = () => {
     const { data } = pixel(jobs.at(-1));
     if (data[3] !== 255) throw new Error("nothing was drawn");

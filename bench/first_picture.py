@@ -1,11 +1,11 @@
-"""From `Viewer(model, x)` in a cell of a real JupyterLab to its first picture, part by part.
+"""Measures the time from `Viewer(model, x)` in a real JupyterLab's cell to its first picture.
 
     python bench/first_picture.py [--only NAME ...] [--renderers swiftshader llvmpipe] [--pause
     SECONDS]
 
-Each network is shown by two cells of a new kernel, with other weights in the second one. Before the
-first there is a pause behind the cell that imports, as people take, who have yet to write it; with
-`--pause 0` the cells follow each other, as by Run All.
+The time is split into parts. Each network is shown by two cells of a new kernel, the second with
+other weights. After the cell with the imports there is a pause, for the time that a user needs to
+write the first one; with `--pause 0` the cells follow each other, as with Run All.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from jupyter_lab import LabServer, new_notebook, running_lab  # noqa: E402
 from targets import PAUSE_S  # noqa: E402
 
 CELL_NETWORKS = ("fashion autoencoder", "resnet18", "pix2pix64")
-HEAVY_NETWORK = "pix2pix64"  # 218 MB of weights; on one renderer unless everything is measured
+HEAVY_NETWORK = "pix2pix64"  # 218 MB of weights; on one renderer only, unless `full`
 PARTS = ("load", "plan", "transfer", "shaders", "run")
 TIMEOUT_MS = 300_000
 RESET_CLOCK = "() => { window.clock = { tasks: [] }; }"
 VIEW_IS_GONE = "() => !document.querySelector('.nbglcnn')"
 VIEW_IS_DRAWN = "() => window.clock?.drawn !== undefined"
 
-# In the page: when what a person sees came, by the clock that Python reads too.
+# In the page: the times of visible events, by the same clock as Python's.
 CLOCK_SCRIPT = """
 () => {
 window.clock = {tasks: []};
@@ -75,7 +75,7 @@ for (const [name, label] of [["compileShader", "compiling"], ["texSubImage3D", "
 }
 }"""
 
-# In the kernel: what Viewer() spends where.
+# In the kernel: the time spent in each part of Viewer().
 PREPARE = """
 import json, sys, time
 sys.path[:0] = [{bench!r}]
@@ -117,7 +117,7 @@ def split_seconds(page: Page, seen: dict[str, float]) -> dict[str, Any]:
     begun, made, drawn = seen["begun"], seen["made"], clock["drawn"]
     hello = clock.get("hello", made)
     uploading = clock.get("uploading", drawn)
-    compiling = min(clock.get("compiling", uploading), uploading)  # a second cell compiles nothing
+    compiling = min(clock.get("compiling", uploading), uploading)  # a second cell doesn't compile
     tasks = [ms for start, ms in clock["tasks"] if start + ms / 1000 > hello]
     return {
         "total": drawn - begun,
@@ -132,7 +132,7 @@ def split_seconds(page: Page, seen: dict[str, float]) -> dict[str, Any]:
 
 
 def measure_cells(lab: LabServer, name: str, renderer: str, pause: float) -> list[dict[str, Any]]:
-    """A first cell and a second one of a kernel."""
+    """Measure a kernel's first and second cell."""
     found = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
@@ -146,7 +146,7 @@ def measure_cells(lab: LabServer, name: str, renderer: str, pause: float) -> lis
                 index = notebook.start(SHOW.format(seed=seed, name=name))
                 seen = json.loads(notebook.wait(index, TIMEOUT_MS / 1000).text)
                 notebook.page.wait_for_function(VIEW_IS_DRAWN, timeout=TIMEOUT_MS)
-                notebook.page.wait_for_timeout(1000)  # tasks are told late
+                notebook.page.wait_for_timeout(1000)  # long tasks are reported late
                 found.append(split_seconds(notebook.page, seen))
                 notebook.page.evaluate(
                     "index => window.lab.panel().content.model.cells.get(index).clearExecution?.()"
@@ -161,7 +161,7 @@ def measure_cells(lab: LabServer, name: str, renderer: str, pause: float) -> lis
 def measure_first_pictures(
     names: Sequence[str], renderers: Sequence[str], *, full: bool = True, pause: float = PAUSE_S
 ) -> dict[str, Any]:
-    """By renderer and network: both cells."""
+    """Measure both cells, by renderer and network."""
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder, running_lab(Path(folder) / "lab") as lab:
         for renderer in renderers:
@@ -187,7 +187,7 @@ def print_cells(name: str, renderer: str, rows: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    """Measure what the command line asks for."""
+    """Run the measurements selected on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", nargs="*", default=[], help="networks whose name contains one")
     parser.add_argument("--renderers", nargs="*", default=["swiftshader", "llvmpipe"])

@@ -1,9 +1,9 @@
-"""nbglcnn on this machine's own OpenGL beside PyTorch here, as a table in Markdown.
+"""Times nbglcnn on this machine's OpenGL and PyTorch, and prints a Markdown table.
 
     python bench/gpu.py [--only NAME ...] [--rounds 20]
 
-It needs no browser: the local OpenGL session through EGL, which draws on the graphics card where
-its driver offers OpenGL 4.3. Where that is a processor (llvmpipe), the table says so.
+It needs no browser: it uses the local OpenGL session through EGL, which runs on the graphics card
+if its driver supports OpenGL 4.3. If the renderer is a processor (llvmpipe), the table says so.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from portable_model import INPUT_COUNT
 NAMES = ("resnet18", "mobilenet_v2", "pix2pix64", "fashion autoencoder")
 SOFTWARE_RENDERERS = ("llvmpipe", "softpipe", "swiftshader", "software")
 WARM_UP_ROUNDS = 3
-SLOW_CALL_S = 1.0  # calls that take longer are made once a round of three
+SLOW_CALL_S = 1.0  # slower calls get three timed rounds only
 
 
 def main() -> None:
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def measure_row(name: str, rounds: int, cuda: bool) -> tuple[str, list[str]]:
-    """The renderer's name, and a line of the table: every input uploaded, every output read."""
+    """The renderer's name and a row of the table, with each input uploaded and each output read."""
     model = MODELS[name]
     network = model.build()
     generator = torch.Generator().manual_seed(11)
@@ -85,7 +85,7 @@ def measure_row(name: str, rounds: int, cuda: bool) -> tuple[str, list[str]]:
 
 
 def measure_interleaved(runs: dict[str, Callable[[int], object]], rounds: int) -> dict[str, float]:
-    """The median milliseconds of each, in turns, with another input at every call."""
+    """The median milliseconds of each, measured in turns, with another input at every call."""
     calls: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(WARM_UP_ROUNDS + rounds):
         for name, run in runs.items():
@@ -98,7 +98,7 @@ def measure_interleaved(runs: dict[str, Callable[[int], object]], rounds: int) -
 
 
 def device_name(cuda: bool) -> str:
-    """What PyTorch computes on."""
+    """The name of PyTorch's compute device."""
     threads = f"{torch.get_num_threads()} threads of {platform.processor() or platform.machine()}"
     return f"{torch.cuda.get_device_name()}, and {threads}" if cuda else f"{threads}, no CUDA"
 

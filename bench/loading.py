@@ -1,9 +1,10 @@
-"""Times `nbglcnn.compile` beside torchvista and TorchLens, which draw and keep the same calls.
+"""Times `nbglcnn.compile` beside torchvista and TorchLens, which trace the same calls.
 
 python bench/loading.py
 
-Each network is taken by all of them in turns, in one process; a fresh process has imported PyTorch,
-the peers' networks and nbglcnn. Torchvision and the peers are installed into .cache/loading.
+The peers draw or store the calls. All of them process each network in turns, in one process; a
+fresh process has imported PyTorch, the peers' networks and nbglcnn. Torchvision and the peers are
+installed into .cache/loading.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / ".cache" / "loading"
-# Without what they need, which .venv has; torchvision asks for PyTorch's CUDA build.
+# Installed without dependencies, which .venv has; torchvision requires PyTorch's CUDA build.
 PACKAGES = ("torchvision==0.28.*", "torchvista==0.2.*", "torchlens==2.36.*", "graphviz", "pandas")
-# Seconds that a network may take, in a warm process and in a fresh one.
+# The limits in seconds for a network, in a warm process and in a fresh one.
 GOALS = {
     "five lines": (0.1, 0.6),
     "resnet18": (0.5, 1.2),
@@ -29,12 +30,12 @@ GOALS = {
     "densenet121": (1.5, None),
     "vit_b_16": (2.0, None),
 }
-CALL_COUNTS = (100, 300, 1000, 3000)  # of layers in a row
+CALL_COUNTS = (100, 300, 1000, 3000)  # number of layers in a chain
 ROUNDS = 5
 
 
 def measure_loading() -> dict[str, Any]:
-    """Seconds of each network by tool, of fresh processes, and by the number of calls."""
+    """Measure the seconds per network by tool, in fresh processes, and by number of calls."""
     _install()
     warm = {name: _measure_in_process(name) for name in GOALS}
     fresh = {
@@ -59,7 +60,7 @@ def _install() -> None:
 
 
 def _measure_in_process(what: str) -> dict[str, float]:
-    """What a process of its own finds."""
+    """Run a measurement in its own process."""
     command = [sys.executable, "-W", "ignore", __file__, "--measure", what]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     found: dict[str, float] = json.loads(said.strip().splitlines()[-1])
@@ -71,7 +72,7 @@ def _measure(what: str) -> dict[str, float]:
     from torch import nn
 
     sys.path.append(str(HOME))
-    # torchvision's own operators need the PyTorch that it was built with; no network here has one.
+    # torchvision's own operators need the PyTorch it was built for; no network here uses one.
     stubs = torch.library.Library("torchvision", "DEF")
     for name in ("nms", "qnms"):
         stubs.define(f"{name}(Tensor boxes, Tensor scores, float threshold) -> Tensor")

@@ -1,4 +1,4 @@
-"""How the time of a convolution grows with its MACs, beside TensorFlow.js; and a plot.
+"""Measures and plots the time of a convolution by its MACs, beside TensorFlow.js.
 
 python bench/mac_scaling.py [--renderers swiftshader llvmpipe]
 """
@@ -20,7 +20,7 @@ from report import MAX_ERROR, REFERENCE, fit_line
 from scaling_plot import PLOT, write_plot
 
 MAP_SIDE = 56
-# From about a million to about a thousand million MACs.
+# From about 1 million to about 1,000 million MACs.
 CONVOLUTIONS = {
     "3×3": [
         (c, BenchModel(convolution(c, c, 3, 1, 1), (1, c, MAP_SIDE, MAP_SIDE)))
@@ -36,7 +36,7 @@ ROUNDS = 3
 
 
 def measure_scaling(renderers: list[str], rounds: int = ROUNDS) -> dict[str, Any]:
-    """By renderer, kind and peer: millions of MACs and milliseconds of each layer."""
+    """Measure millions of MACs and milliseconds of each layer, by renderer, kind and peer."""
     found: dict[str, Any] = {
         r: {k: {p: [] for p in PEERS} for k in CONVOLUTIONS} for r in renderers
     }

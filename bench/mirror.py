@@ -1,10 +1,10 @@
-"""Milliseconds that `mirror()` takes of a training loop's step, with and without a page.
+"""Measures the milliseconds that `mirror()` adds to a training step, with and without a page.
 
 `python bench/mirror.py [--only NAME] [--every 10] [--renderer llvmpipe]`: a loop in one cell of a
-real JupyterLab, whose page follows it; then a Viewer that no page shows. A page's renderer takes
-the same processor's time as the loop where it is one in software, so that steps beside it are
-longer: what a call takes is compared with a step of the loop alone. "Work" is the processor's time
-of the loop's own thread, which others on the machine don't make longer.
+real JupyterLab, whose page follows it; then a Viewer that no page shows. A software renderer shares
+the processor with the loop, so steps take longer beside it: the time of a call is compared with a
+step of the loop alone. "Work" is the processor time of the loop's own thread, which other processes
+don't increase.
 """
 
 from __future__ import annotations
@@ -80,14 +80,14 @@ print(json.dumps([alone, steps, calls, works, frames]))
 
 
 def run_cell(notebook: Notebook, source: str) -> str:
-    """What a cell prints."""
+    """Run a cell and return its printed text."""
     outputs = notebook.wait(notebook.start(source), TIMEOUT_S)
     assert not outputs.error, outputs.error
     return outputs.text
 
 
 def table_row(name: str, where: str, every: int, found: Any) -> list[str]:
-    """A line of the table."""
+    """A row of the table."""
     import numpy as np
 
     alone, steps, calls, works, frames = found
@@ -147,7 +147,7 @@ def main() -> None:
             stdout=subprocess.PIPE,
             text=True,
             check=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},  # as kernels of the Lab have it
+            env={**os.environ, "OMP_NUM_THREADS": "1"},  # as JupyterLab's kernels do
         ).stdout
         rows.append(table_row(name, "none", options.every, json.loads(told)))
     print(f"every={options.every}, milliseconds")

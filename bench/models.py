@@ -1,4 +1,4 @@
-"""The networks that are timed: whole ones, and single layers, all with random weights."""
+"""The benchmark's networks: whole ones and single layers, all with random weights."""
 
 import sys
 from collections.abc import Callable
@@ -19,10 +19,11 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class BenchModel:
-    """A network to time, with the shape of its input.
+    """A network to time, and its input shape.
 
-    `is_slow` ones are for `make bench-full`; of `times_drawing` ones the pictures are timed too.
-    Those with a `has_goal` of their own (targets.py) are timed in several runs, the others in one.
+    `is_slow` networks run only in `make bench-full`; for `times_drawing` networks, drawing is timed
+    too. Networks with a goal of their own (`has_goal`, see targets.py) are timed in several runs,
+    the others in one.
     """
 
     make: Callable[[], nn.Module]
@@ -32,7 +33,7 @@ class BenchModel:
     has_goal: bool = False
 
     def build(self) -> nn.Module:
-        """The network in eval mode, its statistics as training leaves them: not trivial."""
+        """Build the network in eval mode, with non-trivial statistics as after training."""
         torch.manual_seed(7)
         model = self.make().eval()
         for part in model.modules():
@@ -53,7 +54,7 @@ def all_convolutional() -> nn.Module:
 
 
 def convolution(*sizes: int, **arguments: int) -> Callable[[], nn.Module]:
-    """A layer of its own, with the activation that follows most."""
+    """A single layer with its most common activation."""
     return lambda: nn.Sequential(nn.Conv2d(*sizes, **arguments), nn.ReLU())
 
 

@@ -1,4 +1,4 @@
-"""A JupyterLab for the benchmarks that run in one, with a browser for each renderer."""
+"""A JupyterLab for the benchmarks that need one, with a browser for each renderer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jupyter_lab import Notebook, new_notebook, running_lab
 def notebooks(
     renderers: Sequence[str], arguments: Sequence[str] = ()
 ) -> Iterator[tuple[str, Notebook]]:
-    """Each renderer with a new notebook; `arguments` are further ones of Chromium."""
+    """Yield each renderer with a new notebook; `arguments` are extra arguments of Chromium."""
     with tempfile.TemporaryDirectory() as folder, running_lab(Path(folder) / "lab") as lab:
         for renderer in renderers:
             with sync_playwright() as playwright:

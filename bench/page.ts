@@ -1,4 +1,4 @@
-// The page that times: every peer gets the same inputs in turns, and every timed output is checked.
+// The timing page: every peer gets the same inputs in turns, and every timed output is checked.
 import { count, type Counts } from "./count.ts";
 import { makePeer, type Peer } from "./peers.ts";
 
@@ -10,16 +10,16 @@ interface Loaded {
 
 export interface Timing {
   readonly ms: number;
-  /** The largest difference from PyTorch's output, as a share of its largest value. */
+  /** The largest difference from PyTorch's output, relative to the output's largest value. */
   readonly error: number;
-  /** Numbers that came back. */
+  /** The number of values read back. */
   readonly elements: number;
 }
 
-/** Calls are timed in a row for as long for every peer: processors and their threads wake up first. */
+/** Each peer's series of calls takes the same time, because processors and their threads must wake up first. */
 const SERIES_MS = 60;
 const [AT_LEAST, AT_MOST] = [2, 16];
-/** A call that takes longer is timed by itself. */
+/** A longer call is timed individually. */
 const LONG_MS = 100;
 
 let loaded: Loaded | undefined;
@@ -36,7 +36,7 @@ function difference(found: Float32Array, expected: Float32Array): number {
   let largest = 0;
   for (const [k, value] of expected.entries()) {
     const distance = Math.abs((found[k] as number) - value);
-    // A NaN is no number that agrees.
+    // A NaN counts as infinitely wrong.
     worst = distance <= worst ? worst : Number.isNaN(distance) ? Number.POSITIVE_INFINITY : distance;
     largest = Math.max(largest, Math.abs(value));
   }
@@ -69,8 +69,8 @@ async function timed(name: string, turn: number, all: boolean): Promise<Timing> 
 }
 
 /**
- * A few calls in a row, each with another input. What the peer before left behind, garbage and caches full of its
- * numbers, is paid by a call that does not count; where calls are long it makes no difference.
+ * Times a few calls in a row, each with another input. An untimed call first absorbs the previous peer's garbage and
+ * cache contents; for long calls this makes no difference.
  */
 async function series(name: string, turn: number, all: boolean): Promise<Timing[]> {
   (globalThis as { gc?: () => void }).gc?.();
@@ -96,7 +96,7 @@ const bench = {
     };
   },
 
-  /** The first run: shaders compiled, weights uploaded; fetching files is not counted. */
+  /** The first run, including shader compilation and weight upload but not fetching files. */
   async start(name: string): Promise<Timing> {
     const made = await makePeer(name);
     const before = performance.now();

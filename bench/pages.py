@@ -1,4 +1,4 @@
-"""The bench's page in a fresh Chromium, and the server that it asks for a network's files."""
+"""The benchmark's page in a fresh Chromium, and the server for a network's files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TRAINING_SCRIPT = (str(BENCH / "training.ts"), *OPTIONS)
 
 
 def find_file(path: str, files: Mapping[str, bytes], script: tuple[str, ...]) -> bytes | None:
-    """What the page asks for."""
+    """The file that the page requests."""
     if path == "/":
         return EMPTY_PAGE
     if path == "/page.js":
@@ -44,7 +44,7 @@ def find_file(path: str, files: Mapping[str, bytes], script: tuple[str, ...]) ->
 def open_page(
     renderer: str, files: Mapping[str, bytes], script: tuple[str, ...] = PAGE_SCRIPT
 ) -> Iterator[tuple[Page, str]]:
-    """A fresh Chromium with the bench's page; and the name of its graphics device."""
+    """Open the benchmark's page in a fresh Chromium; yield it with the graphics device's name."""
     answer = partial(find_file, files=files, script=script)
     with serve_files(answer) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(
@@ -54,7 +54,7 @@ def open_page(
                 "--disable-gpu-watchdog",
                 "--js-flags=--expose-gc",
             ],
-            env={**os.environ, "MESA_SHADER_CACHE_DISABLE": "true"},  # first runs compile
+            env={**os.environ, "MESA_SHADER_CACHE_DISABLE": "true"},  # so that first runs compile
             ignore_default_args=["--mute-audio"],
         )
         opened = browser.new_page()

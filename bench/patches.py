@@ -1,6 +1,7 @@
-"""Milliseconds in Python from one changed number of a parameter to its message to the page.
+"""Measures Python's milliseconds from a changed parameter element to the page's message.
 
-`python bench/patches.py`: every parameter of resnet18, observed whole and its outputs alone.
+`python bench/patches.py`: for every parameter of resnet18, with all values observed and with
+outputs only.
 """
 
 import time

@@ -5,13 +5,13 @@ import { makeOrt } from "./ort.ts";
 import { makeTensorFlow } from "./tensorflow.ts";
 
 export interface Peer {
-  /** Compiles and uploads what can be before the first input is there. */
+  /** Compiles and uploads everything possible before the first input. */
   start(): Promise<void>;
   run(input: Float32Array): Promise<Float32Array>;
-  /** All tensors of the exported network, its input first, its output last, each in an array. */
+  /** All tensors of the exported network as arrays, the input first and the output last. */
   runAll(input: Float32Array): Promise<Float32Array[]>;
   close(): void;
-  /** Other orders of the same numbers, made before and after the clock runs. */
+  /** Reorders the elements of the input or output; not timed. */
   prepare?(input: Float32Array): Float32Array;
   restore?(output: Float32Array): Float32Array;
 }
@@ -20,7 +20,7 @@ async function nbglcnn(plan: string): Promise<Peer> {
   const fetched = async (name: string) => (await fetch(`/model/${name}.plan`)).arrayBuffer();
   const file = await fetched(plan);
   let session: Awaited<ReturnType<typeof load>> | undefined;
-  /** Of the network that all peers get, in which BatchNorm is folded. */
+  /** The network in the form that all peers get, with BatchNorm folded. */
   let nodes: Awaited<ReturnType<typeof load>> | undefined;
   return {
     async start() {

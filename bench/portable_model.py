@@ -1,6 +1,6 @@
-"""A network in every peer's words: a Plan, an ONNX file, and nodes with weights for TF.js.
+"""Exports a network for every peer: a Plan, an ONNX file, and nodes with weights for TF.js.
 
-BatchNorm is folded for everybody, and every peer gets the same weights and inputs.
+BatchNorm is folded for all peers, and every peer gets the same weights and inputs.
 """
 
 import io
@@ -17,12 +17,12 @@ from models import BenchModel
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
 
-INPUT_COUNT = 4  # inputs that take turns, so that nothing can be remembered between calls
+INPUT_COUNT = 4  # inputs used in rotation, so that no result can be cached between calls
 
 
 @dataclass(frozen=True)
 class PortableModel:
-    """The files of one network, by the end of their address."""
+    """The files of one network, by the last part of their URL."""
 
     files: dict[str, bytes]
     macs: int
@@ -30,7 +30,7 @@ class PortableModel:
 
 
 def export_portable(model: BenchModel) -> PortableModel:
-    """Export a network once for all peers, with PyTorch's outputs for each input of the ring."""
+    """Export a network for all peers, with PyTorch's output for each input of the rotation."""
     network = model.build()
     generator = torch.Generator().manual_seed(11)
     inputs = [torch.randn(model.shape, generator=generator) for _ in range(INPUT_COUNT)]
@@ -65,7 +65,7 @@ def _export_onnx(network: torch.nn.Module, x: torch.Tensor) -> onnx.ModelProto:
 
 
 def _export_nodes(model: onnx.ModelProto) -> tuple[dict[str, Any], bytes]:
-    """The ONNX graph as JSON, and its weights one behind the other."""
+    """The ONNX graph as JSON, and its weights concatenated."""
     parts: list[bytes] = []
     offset = 0
     constants: dict[str, dict[str, Any]] = {}

@@ -1,10 +1,11 @@
-"""How fast bulk values come from the page into NumPy, beside the same bytes from a bare widget.
+"""Measures the rate of bulk reads from the page into NumPy, beside a bare widget's.
 
     python bench/read_rate.py [--renderers swiftshader llvmpipe] [--rounds 5]
 
-The bare widget sends buffers that lie ready, in parts of the same size, through the same server and
-its websocket, to a handler that only counts: nothing can be faster. A read besides draws each value
-into a buffer in row-major order, reads it back from the graphics device, and puts it together.
+The bare widget sends the same number of bytes from ready buffers, in parts of the same size,
+through the same server and its websocket, to a handler that only counts them: an upper bound. A
+read also draws each value into a buffer in row-major order, reads it back from the graphics device,
+and assembles it.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Bare(anywidget.AnyWidget):
 bare = Bare()
 torch.manual_seed(3)
 """
-# Many values (27 MB, as much as every layer of mobilenet_v2) and one large one.
+# Several values (27 MB, as much as all layers of mobilenet_v2) and one large value.
 NETWORKS = {
     "27 MB in 8 values": "nn.Sequential(nn.Conv2d(1, 16, 1), *[nn.Conv2d(16, 16, 1) "
     "for _ in range(5)]), torch.randn(1, 1, 256, 256)",
@@ -86,7 +87,7 @@ REPORT = "print(json.dumps([total, bare.ready, bare.left, bare.took]))"
 def measure_network(
     notebook: Notebook, network: str, *, whole: bool, rounds: int
 ) -> dict[str, Any]:
-    """The seconds of each round, of a read and of the bare widget in turns."""
+    """Measure the seconds of each round, of a read and of the bare widget in turns."""
     notebook.run(MAKE.format(network=network, all=whole))
     notebook.wait_until("bare.ready")
     read, raw = [], []
@@ -101,7 +102,7 @@ def measure_network(
 
 
 def measure_rates(renderers: Sequence[str], rounds: int = ROUNDS) -> dict[str, Any]:
-    """By renderer and network: bytes, and the seconds of each round."""
+    """Measure bytes and the seconds of each round, by renderer and network."""
     found: dict[str, Any] = {}
     for renderer, notebook in notebooks(renderers):
         notebook.run(PREPARE)
@@ -124,7 +125,7 @@ def print_rates(name: str, renderer: str, row: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Measure what the command line asks for."""
+    """Run the measurements selected on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--renderers", nargs="*", default=["swiftshader", "llvmpipe"])
     parser.add_argument("--rounds", type=int, default=ROUNDS)

@@ -1,4 +1,4 @@
-"""docs/performance.md from a run of the benchmark; `python bench/report.py` writes it again."""
+"""Writes docs/performance.md from the benchmark's results: `python bench/report.py`."""
 
 import json
 import math
@@ -15,18 +15,18 @@ from scaling_plot import PLOT, write_plot
 from targets import GOALS, MAX_ERROR, PAUSE_S, REFERENCE, format_verdict, time_shares
 
 FILE = Path(__file__).parents[1] / "docs" / "performance.md"
-PICTURE_S = {"fashion autoencoder": (6.0, 3.0), "resnet18": (15.0, 7.5)}  # in both cells
+PICTURE_S = {"fashion autoencoder": (6.0, 3.0), "resnet18": (15.0, 7.5)}  # first and second cell
 FIRST_TEXT_S = 0.5
-RATE_LIMITS = 0.8, 0.5  # of a bare widget's rate: target, floor
+RATE_LIMITS = 0.8, 0.5  # relative to a bare widget's rate: target, floor
 TASK_MS = 200
-CAMERA_LIMITS = 0.8, 0.5  # of the lesser of the camera's rate and the page's: target, floor
-CAMERA_RATE = 30  # pictures a second, of the fake camera of camera.py
+CAMERA_LIMITS = 0.8, 0.5  # relative to the lower of the camera's and the page's rate: target, floor
+CAMERA_RATE = 30  # pictures per second of camera.py's fake camera
 CLICK_MS = 16
-# Of TensorFlow.js's time for a step of training, by renderer: target, floor.
+# Relative to TensorFlow.js's time for a training step, by renderer: target, floor.
 STEP_LIMITS = {"swiftshader": (0.08, 0.15), "llvmpipe": (0.12, 0.2)}
-# While a step is computed the page paints so many frames a second, at so many times its time.
+# During a training step: the minimum frames per second, and the maximum slowdown of the step.
 MIN_FRAMES, MAX_SLOWDOWN = 50, 1.7
-MAX_LOSS_ERROR = 1e-4  # of a loss: rounding errors grow from step to step
+MAX_LOSS_ERROR = 1e-4  # relative to a loss: rounding errors grow from step to step
 RESULTS = Path(__file__).parents[1] / "build" / "bench.json"
 
 TOP = """\
@@ -81,7 +81,7 @@ PEERS = {
 
 
 def write_page(results: dict[str, Any]) -> None:
-    """Write the page, and the plot that it shows."""
+    """Write the page and its plot."""
     minutes = max(1, round(results["seconds"] / 60))
     parts = [TOP.format(date=results["date"], minutes=minutes)]
     for renderer, found in results["renderers"].items():
@@ -109,7 +109,7 @@ def write_page(results: dict[str, Any]) -> None:
 
 
 def _prose(text: str) -> str:
-    """A paragraph, wrapped at 100 columns."""
+    """Wrap a paragraph at 100 columns."""
     return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
 
 
@@ -169,9 +169,9 @@ def _goals_section(renderers: dict[str, Any]) -> str:
 
 
 def fit_line(points: list[tuple[float, float]]) -> tuple[float, float]:
-    """Milliseconds of a call that computes nothing, and per million MACs more.
+    """Fit the milliseconds of an empty call, and those per million MACs.
 
-    The line's errors are taken as shares, so that short layers count as much as long ones.
+    The fit minimizes relative errors, so that short layers count as much as long ones.
     """
     macs, ms = np.array(points).T
     rows = np.stack([np.ones_like(macs), macs], axis=1) / ms[:, None]
@@ -330,7 +330,7 @@ def _camera_section(found: dict[str, Any]) -> str:
 
 
 def camera_share(row: dict[str, Any]) -> float:
-    """The camera's runs a second, as a share of what there could be: the median of the turns."""
+    """The camera's runs per second, relative to the possible rate: the median of the turns."""
     turns = zip(row["camera"], row["played"], strict=True)
     return statistics.median(camera / min(CAMERA_RATE, played) for camera, played in turns)
 

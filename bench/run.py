@@ -1,11 +1,11 @@
-"""Times nbglcnn beside its peers in one Chromium, checks every output, and writes down the ratios.
+"""Times nbglcnn beside its peers in one Chromium, checks every output, and records the ratios.
 
     python bench/run.py [--full] [--only NAME ...] [--renderers swiftshader llvmpipe] [--rounds 5]
 
-A run is as many rounds of all peers, one after the other, as asked for; its figure is their median.
-The whole is done `--runs` times, and what is reported is the median of the runs and their spread.
-With `--only` or `--parts` the figures of everything else stay as they are in build/bench.json;
-without that file the figures are printed and nothing is written.
+A run is `--rounds` rounds of all peers, one after the other; its figure is their median. There are
+`--runs` runs, and the report has their median and spread. With `--only` or `--parts`, all other
+figures in build/bench.json stay unchanged; if that file doesn't exist, the figures are printed and
+nothing is written.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from training import measure_training  # noqa: E402
 
 DRAWN_PEER = "nbglcnn drawn"
 PEERS = ("nbglcnn", "nbglcnn all", DRAWN_PEER, REFERENCE, "tfjs wasm", "ort wasm", "ort webgl")
-# A fused Plan has no activations to read, and pictures come instead of them.
+# A fused Plan has no activations to read, and the drawn peer has pictures instead.
 NO_ACTIVATIONS = ("nbglcnn", DRAWN_PEER)
-LARGE_MACS = 250e6  # larger networks take ORT's WebGL minutes: in `make bench-full` only
+LARGE_MACS = 250e6  # ORT's WebGL takes minutes for larger networks: `make bench-full` only
 PARTS = ("networks", "growth", "loading", "cells", "rate", "clicks", "live", "training")
-SLOW_S = 4.0  # a peer that needs longer for a frame gets fewer rounds
-PeerFigures = tuple[dict[str, Any], str]  # each peer's figures, and the name of the graphics device
+SLOW_S = 4.0  # a peer with a slower frame gets fewer rounds
+PeerFigures = tuple[dict[str, Any], str]  # each peer's figures, and the graphics device's name
 
 
 def main() -> None:
-    """Run what the command line asks for."""
+    """Run the measurements selected on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--full", action="store_true", help="the slowest networks and peers too")
     parser.add_argument("--only", nargs="*", default=[], help="networks whose name contains one")
@@ -61,11 +61,11 @@ def main() -> None:
     parser.add_argument("--dry", action="store_true", help="print only: leave files as they are")
     given = parser.parse_args()
     install(BENCH, node_path())
-    bundle_script(*PAGE_SCRIPT)  # a mistake in it shows here
+    bundle_script(*PAGE_SCRIPT)  # fail early on an error in it
     started = time.monotonic()
     results: dict[str, Any] = {"date": date.today().isoformat(), "renderers": {}}
     if set(given.parts) != set(PARTS) or given.only:
-        if RESULTS.exists():  # what is left out stays as it was
+        if RESULTS.exists():  # figures not measured now stay
             results = json.loads(RESULTS.read_text("utf-8"))
         elif not given.dry:
             print(f"{RESULTS} isn't there: figures are printed, and docs/performance.md stays")
@@ -99,7 +99,7 @@ def main() -> None:
 
 
 def merge_results(found: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
-    """Figures of some networks among those of an earlier run, in the order of MODELS."""
+    """Merge figures of some networks into those of an earlier run, in the order of MODELS."""
     joined = dict(old)
     for renderer, one in found.items():
         models = old.get(renderer, {}).get("models", {}) | one["models"]
@@ -108,7 +108,7 @@ def merge_results(found: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure_networks(given: argparse.Namespace) -> dict[str, Any]:
-    """The figures of all networks that were asked for, by renderer."""
+    """Measure all selected networks, by renderer."""
     found: dict[str, Any] = {}
     for name, model in MODELS.items():
         if given.only and not any(part in name for part in given.only):
@@ -132,7 +132,10 @@ def measure_networks(given: argparse.Namespace) -> dict[str, Any]:
 def time_peers(
     network: PortableModel, renderer: str, peers: list[str], rounds: int, runs: int
 ) -> PeerFigures:
-    """All figures of all peers. Each run has a browser of its own: a first run is first once."""
+    """Measure all figures of all peers.
+
+    Each run has its own browser, because only a browser's first run is a first run.
+    """
     rows: dict[str, Any] = {
         peer: {"first": [], "warm": [], "all": [], "error": 0} for peer in peers
     }
@@ -143,7 +146,7 @@ def time_peers(
             opened.evaluate("ring => bench.open(ring)", INPUT_COUNT)
             for peer in rotate_peers(peers, run):
                 start_peer(opened, peer, rows[peer])
-            # A call of each in turn, so that a busy machine hits them alike.
+            # One call of each in turn, so that a busy machine affects all alike.
             for turn in range(rounds):
                 for peer in rotate_peers(peers, turn):
                     measure_peer(opened, peer, rows[peer], turn)
@@ -161,13 +164,13 @@ def time_peers(
 
 
 def rotate_peers(peers: list[str], turn: int) -> list[str]:
-    """The peers, another one first each time: who begins pays for what others have in memory."""
+    """Rotate the peers: the first one pays for what the others have left in memory."""
     first = turn % len(peers)
     return peers[first:] + peers[:first]
 
 
 def start_peer(opened: Page, peer: str, row: dict[str, Any]) -> None:
-    """The first run, and a second one that tells how long they take."""
+    """Measure the first run, and a second run, which shows whether the peer is slow."""
     if "fails" in row:
         return
     try:
@@ -182,7 +185,7 @@ def start_peer(opened: Page, peer: str, row: dict[str, Any]) -> None:
 
 
 def measure_peer(opened: Page, peer: str, row: dict[str, Any], turn: int) -> None:
-    """Some calls, and some that read every activation; a slow peer gets one turn of each."""
+    """Time some calls, and some that read every activation; a slow peer gets one turn of each."""
     if "fails" in row or (row["slow"] and turn > 0):
         return
     for kind in ["run"] if peer in NO_ACTIVATIONS else ["run", "runAll"]:
@@ -201,12 +204,12 @@ def measure_peer(opened: Page, peer: str, row: dict[str, Any], turn: int) -> Non
 
 
 def first_line(error: Error) -> str:
-    """What went wrong, without the stack."""
+    """The error message without the stack."""
     return error.message.partition("\n")[0].removeprefix("Page.evaluate: ")[:200]
 
 
 def print_figures(name: str, renderer: str, rows: dict[str, Any]) -> None:
-    """Print one network's figures as they come."""
+    """Print one network's figures as soon as they are measured."""
     print(f"\n{name} on {renderer}")
     base = rows.get(REFERENCE, {})
     for peer, row in rows.items():

@@ -10,14 +10,14 @@ LEFT, TOP, RIGHT, BOTTOM = 56, 34, 24, 44
 COLOURS = {"nbglcnn": "#0d8a72", "tfjs webgl": "#c2571a"}
 NAMES = {"nbglcnn": "nbglcnn", "tfjs webgl": "TensorFlow.js"}
 DASHES = {"3×3": "", "1×1": ' stroke-dasharray="5 4"'}
-INK = "#777"  # readable on white and on black: the picture has no ground of its own
+INK = "#777"  # readable on white and black: the picture has no background
 FONT = 'font-family="system-ui, sans-serif" font-size="12"'
 
 Points = list[tuple[float, float]]
 
 
 class Axis:
-    """Whole powers of ten from pixel `start` to pixel `end`."""
+    """A logarithmic axis over whole powers of ten, from pixel `start` to pixel `end`."""
 
     def __init__(self, values: list[float], start: int, end: int) -> None:
         self.low = math.floor(math.log10(min(values)) + 1e-3)
@@ -25,18 +25,18 @@ class Axis:
         self._start, self._end = start, end
 
     def position(self, value: float) -> float:
-        """The pixel of a value."""
+        """The pixel position of a value."""
         share = (math.log10(value) - self.low) / (self.high - self.low)
         return self._start + share * (self._end - self._start)
 
     @property
     def ticks(self) -> list[float]:
-        """The powers of ten."""
+        """The powers of ten on the axis."""
         return [10.0**k for k in range(self.low, self.high + 1)]
 
 
 def write_plot(found: dict[str, Any]) -> None:
-    """Write the plot of `linear.grown`'s figures."""
+    """Write the plot of the figures from `mac_scaling.measure_scaling`."""
     curves = [
         points for kinds in found.values() for peers in kinds.values() for points in peers.values()
     ]

@@ -1,10 +1,10 @@
-"""What the largest scores of a classifier cost: all read and sorted, or picked out on the GPU.
+"""Compares two ways to get a classifier's largest scores: full readback, or top-k on the GPU.
 
     python bench/scores.py [--renderers swiftshader llvmpipe] [--classes 10 1000 21841]
 
-Each frame is a new input, a run, and the ten largest scores here; and what those programs would add
-to each classifier's Plan, were they a section of it: bytes, and their building before the first
-picture.
+Each frame is a new input, a run, and the ten largest scores in JavaScript. The script also reports
+what the programs would add to each classifier's Plan if they were one of its sections: bytes, and
+compilation time before the first picture.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from nbglcnn.plan.layout import Layout  # noqa: E402
 from webgl_page import GlPage  # noqa: E402
 
 FRAMES = 40
-ROUNDS = 3  # of both ways in turn, the faster one of each
-# One way's milliseconds a frame, of a session.
+ROUNDS = 3  # of both ways in turn; the faster round of each counts
+# The milliseconds per frame of one way, for a session.
 TIME_FRAMES = """async ([k, picked, frames, scores]) => {
   const session = gl.the(k);
   const x = Float32Array.from({ length: 64 }, (_, i) => Math.sin(i));
@@ -61,14 +61,14 @@ TIME_FIRST_USE = """async (k) => {
 
 
 def classifier_plan(classes: int) -> nbglcnn.Plan:
-    """A single dense layer, so that the scores are what takes time."""
+    """A single dense layer, so that the scores dominate the time."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, classes)).eval()
     return nbglcnn.compile(model, torch.zeros(1, 1, 8, 8))
 
 
 def section_bytes() -> int:
-    """Two programs of a Plan, each with its prelude; their passes take less than 1 kB."""
+    """The bytes of two programs with their preludes; their passes take less than 1 kB."""
     text = (ROOT / "js" / "src" / "webgl" / "shaders" / "topk.glsl").read_text("utf-8")
     common = (ROOT / "js" / "src" / "webgl" / "shaders" / "common.glsl").read_text("utf-8")
     kernel = FragmentShader("largest", common + text, has_pixel_function=False)

@@ -1,4 +1,4 @@
-"""What the benchmark asks of nbglcnn: targets and floors, beside what a run measured."""
+"""The benchmark's targets and floors, and the measured figures."""
 
 import statistics
 from collections.abc import Callable
@@ -8,30 +8,30 @@ from typing import Any
 REFERENCE = "tfjs webgl"
 MAX_ERROR = 1e-5
 DRAWING_LIMIT_MS = 1.5
-PAUSE_S = 3.0  # before the first cell that shows a network, behind the one that imports
-LAYER_PREFIXES = ("conv", "depthwise", "gemm")  # what the names of single layers begin with
+PAUSE_S = 3.0  # between the cell with the imports and the first cell that shows a network
+LAYER_PREFIXES = ("conv", "depthwise", "gemm")  # prefixes of the names of single layers
 
 Rows = dict[str, Any]  # of one network, by peer
-Results = dict[str, Any]  # networks by name
+Results = dict[str, Any]  # by network name
 Limits = dict[str, tuple[float, float]]
 
 
 @dataclass(frozen=True)
 class Goal:
-    """A line of the table; `measure` gives a figure of each run, none where it wasn't measured."""
+    """A row of the table; `measure` returns a figure per run, or none if not measured."""
 
     label: str
-    limits: Limits  # target and floor by renderer
+    limits: Limits  # (target, floor) by renderer
     measure: Callable[[Results], list[float]]
 
 
 def by_renderer(swiftshader: tuple[float, float], llvmpipe: tuple[float, float]) -> Limits:
-    """Goals by renderer."""
+    """Limits by renderer."""
     return {"swiftshader": swiftshader, "llvmpipe": llvmpipe}
 
 
 def time_shares(rows: Rows, peer: str, base: str, kind: str) -> list[float]:
-    """What a peer took in each run, as a share of what another one took in the same run."""
+    """A peer's time in each run, relative to another peer's in the same run."""
     ours, theirs = rows.get(peer, {}), rows.get(base, {})
     if "fails" in ours or "fails" in theirs or not ours.get("error", 1) <= MAX_ERROR:
         return []
@@ -41,12 +41,12 @@ def time_shares(rows: Rows, peer: str, base: str, kind: str) -> list[float]:
 def network_figure(
     name: str, peer: str = "nbglcnn", base: str = REFERENCE, kind: str = "warm"
 ) -> Any:
-    """The figure of one network."""
+    """Return a function that gives the figures of one network."""
     return lambda found: time_shares(found.get(name, {}).get("peers", {}), peer, base, kind)
 
 
 def worst_figure(peer: str, kind: str) -> Any:
-    """The figure of the whole network that does worst."""
+    """Return a function that gives the worst figures among whole networks."""
 
     def measure(found: Results) -> list[float]:
         whole = [model for name, model in found.items() if not name.startswith(LAYER_PREFIXES)]
@@ -57,14 +57,14 @@ def worst_figure(peer: str, kind: str) -> Any:
 
 
 def drawing_ms(found: Results) -> list[float]:
-    """Milliseconds that drawing adds to a run of the smallest network."""
+    """The milliseconds that drawing adds to a run of the smallest network."""
     rows = found.get("fashion autoencoder", {}).get("peers", {})
     drawn, fused = (rows.get(peer, {}).get("warm", []) for peer in ("nbglcnn drawn", "nbglcnn"))
     return [a - b for a, b in zip(drawn, fused, strict=False)]
 
 
 def max_count(figure: Callable[[dict[str, int]], float]) -> Any:
-    """The largest of a figure of the counted calls, over all networks."""
+    """Return a function that gives the maximum of a call-count figure over all networks."""
 
     def measure(found: Results) -> list[float]:
         counts = [model["peers"].get("nbglcnn", {}).get("counts") for model in found.values()]
@@ -136,7 +136,7 @@ GOALS = (
 
 
 def format_verdict(value: float, target: float, floor: float) -> str:
-    """How far a figure comes."""
+    """Format whether a figure meets its target or floor."""
     if value <= target:
         return "target met"
     return "floor met" if value <= floor else "**missed**"

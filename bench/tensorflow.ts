@@ -1,4 +1,4 @@
-// TensorFlow.js: the network as its fused operators, channels last as its kernels want them.
+// TensorFlow.js: the network as fused operators, in channels-last order as its kernels require.
 import * as tf from "@tensorflow/tfjs-core";
 import "@tensorflow/tfjs-backend-webgl";
 import { setWasmPaths } from "@tensorflow/tfjs-backend-wasm";
@@ -38,7 +38,7 @@ function reordered(shape: readonly number[], order: readonly number[]): number[]
   return shape.length === 4 ? order.map((axis) => shape[axis] as number) : [...shape];
 }
 
-/** The elements of an array of rank 4 with its axes in another order. */
+/** Transposes an array of rank 4. */
 function transposed(
   data: Float32Array,
   shape: readonly number[],
@@ -66,7 +66,7 @@ function transposed(
 
 class Translator {
   readonly steps: Step[] = [];
-  /** Values of rank 4 lie channels last. */
+  /** Values of rank 4 are stored channels-last. */
   readonly weights: tf.Tensor[] = [];
   private readonly uses = new Map<string, number>();
   private readonly skipped = new Set<Node>();
@@ -74,7 +74,7 @@ class Translator {
   private readonly data: ArrayBuffer;
   private readonly ranks = new Map<string, number>();
 
-  /** Whether an activation may become part of the node before it, whose own output is then not there. */
+  /** Whether an activation may be fused into the preceding node, whose own output then doesn't exist. */
   private readonly fuses: boolean;
 
   constructor(network: Network, data: ArrayBuffer, fuses: boolean) {
@@ -111,7 +111,7 @@ class Translator {
     return made;
   }
 
-  /** The activation that follows a node and nothing else reads: it is fused. */
+  /** The fused activation: it follows a node and is the only consumer of its output. */
   private fused(node: Node): { activation: Activation; output: string } {
     const next = this.network.nodes.find((other) => other.inputs.includes(node.output));
     const alone = this.uses.get(node.output) === 1 && node.output !== this.network.output;
@@ -215,7 +215,7 @@ class Translator {
         );
       case "Reshape":
       case "Flatten": {
-        // To vectors only: what lies channels last goes back first where there is more than a pixel.
+        // Flattens to vectors only: channels-last values with more than one pixel are transposed back first.
         const shape = w === "" ? undefined : this.numbers(w);
         return set(
           node.output,

@@ -1,5 +1,5 @@
-// TensorFlow.js's training loop as its documentation has it: an optimizer minimizes what a function returns. The
-// network's operators are those that its layers are made of, with variables for weights.
+// TensorFlow.js's training loop as documented: an optimizer minimizes the return value of a function. The layers are
+// built from the network's operators, with variables for weights.
 import "@tensorflow/tfjs-core/dist/register_all_gradients";
 import "@tensorflow/tfjs-backend-webgl";
 import * as tf from "@tensorflow/tfjs-core";
@@ -7,7 +7,7 @@ import type { Layer, Network, Trainer } from "./training.ts";
 
 type Step = (x: tf.Tensor) => tf.Tensor;
 
-/** Weights as PyTorch has them, in another order of axes. */
+/** PyTorch's weights as a variable, with the axes permuted. */
 function variable(
   weights: Float32Array,
   offset: number,
@@ -107,7 +107,7 @@ export function makeTensorFlowTrainer(network: Network, weights: Float32Array): 
       await tf.setBackend("webgl");
       await tf.ready();
       const { layers } = network;
-      // A ReLU is part of the layer before it.
+      // A ReLU is fused into the preceding layer.
       steps = layers.flatMap((layer, k) =>
         layer.kind === "ReLU"
           ? []

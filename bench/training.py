@@ -1,9 +1,10 @@
-"""Steps of training in the page, beside TensorFlow.js and ConvNetJS, with PyTorch's losses.
+"""Times training steps in the page, beside TensorFlow.js and ConvNetJS; checks the losses.
 
     python bench/training.py [--renderers swiftshader llvmpipe] [--rounds 3] [--runs 3]
 
-Every peer begins with the same weights, gets the same batches in the same order and learns by SGD
-without momentum at the same rate; each loss that it tells has to be PyTorch's of that step.
+Every peer starts with the same weights, gets the same batches in the same order and uses SGD
+without momentum at the same learning rate; each loss it reports must equal PyTorch's loss of that
+step.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ from pages import TRAINING_SCRIPT, open_page  # noqa: E402
 from report import MAX_LOSS_ERROR, REFERENCE  # noqa: E402
 
 PEERS = ("nbglcnn", REFERENCE, "convnetjs")
-BATCH, BATCH_COUNT = 32, 4  # batches take turns, so that nothing can be remembered between steps
+BATCH, BATCH_COUNT = 32, 4  # batches used in rotation, so that steps can't reuse cached results
 LOSSES = {"mse": F.mse_loss, "cross_entropy": F.cross_entropy}
 ROUNDS, RUNS = 3, 3
 
 
 @dataclass(frozen=True)
 class Training:
-    """A network to be trained, a chain of layers; its pictures are 28×28 grey ones."""
+    """A network to train, a chain of layers; its inputs are grey 28×28 pictures."""
 
     make: Callable[[], nn.Sequential]
     loss: str
@@ -67,7 +68,7 @@ def autoencoder() -> nn.Sequential:
 
 
 def mnist_classifier() -> nn.Sequential:
-    """The layers of ConvNetJS's MNIST demonstration."""
+    """The layers of ConvNetJS's MNIST demo."""
     return nn.Sequential(
         nn.Conv2d(1, 8, 5, 1, 2), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(8, 16, 5, 1, 2), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(784, 10),
@@ -77,13 +78,13 @@ def mnist_classifier() -> nn.Sequential:
 NETWORKS = {
     "autoencoder, MSE": Training(
         autoencoder, "mse", 0.1, PEERS[:2]
-    ),  # ConvNetJS has no transposed ones
+    ),  # ConvNetJS has no transposed convolutions
     "MNIST, cross entropy": Training(mnist_classifier, "cross_entropy", 0.02, PEERS),
 }
 
 
 def page_files(training: Training) -> dict[str, bytes]:
-    """What the page asks for."""
+    """The files that the page requests."""
     model, x, y = training.build()
     run, data = compile_training(
         model, (x, y), training.loss, nbglcnn.SGD(training.rate), BATCH, shuffle=False
@@ -122,7 +123,7 @@ def page_files(training: Training) -> dict[str, bytes]:
 
 
 def reference_losses(training: Training, steps: int) -> list[float]:
-    """PyTorch's losses."""
+    """Compute PyTorch's losses."""
     model, x, y = training.build()
     optimizer = torch.optim.SGD(model.parameters(), training.rate)
     found = []
@@ -139,8 +140,8 @@ def reference_losses(training: Training, steps: int) -> list[float]:
 def measure_training(
     renderers: Sequence[str], rounds: int = ROUNDS, runs: int = RUNS
 ) -> dict[str, Any]:
-    """Figures by renderer, network and peer: milliseconds of a step in each run."""
-    bundle_script(*TRAINING_SCRIPT)  # a mistake in it shows here
+    """Measure milliseconds per step for each run, by renderer, network and peer."""
+    bundle_script(*TRAINING_SCRIPT)  # fail early on an error in it
     found: dict[str, Any] = {renderer: {} for renderer in renderers}
     for name, training in NETWORKS.items():
         files = page_files(training)
@@ -165,7 +166,7 @@ def measure_training(
 def time_peers(
     renderer: str, files: dict[str, bytes], rows: dict[str, Any], rounds: int, run: int
 ) -> dict[str, list[dict[str, float]]]:
-    """A run of all peers in turns, in a browser of its own: the series that each did."""
+    """Run all peers in turns in a new browser; return the series of each peer."""
     peers = [*rows]
     found: dict[str, list[dict[str, float]]] = {}
     with open_page(renderer, files, TRAINING_SCRIPT) as (opened, _):
@@ -187,7 +188,7 @@ def time_peers(
 
 
 def rotate_peers(peers: list[str], turn: int) -> list[str]:
-    """The peers, another one first each time."""
+    """Rotate the peers, so that each turn starts with another one."""
     first = turn % len(peers)
     return peers[first:] + peers[:first]
 
@@ -208,7 +209,7 @@ def print_figures(name: str, renderer: str, rows: dict[str, Any]) -> None:
 
 
 def print_painting(rows: dict[str, Any]) -> None:
-    """Print how steps and frames get on with each other."""
+    """Print how training steps and page frames affect each other."""
     for row in rows["nbglcnn"]["painted"]:
         print(
             f"  between frames {row['free']:.1f} ms, while the page paints {row['ms']:.1f} "
@@ -218,7 +219,7 @@ def print_painting(rows: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Measure what the command line asks for."""
+    """Run the measurements selected on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--renderers", nargs="*", default=["swiftshader", "llvmpipe"])
     parser.add_argument("--rounds", type=int, default=ROUNDS)

@@ -1,4 +1,4 @@
-// The page that times training: every peer begins with the same weights and gets the same batches.
+// The page that times training: every peer starts with the same weights and gets the same batches.
 import { openDevice } from "../js/src/webgl/gl_device.ts";
 import { parsePlan } from "../js/src/plan/plan_file.ts";
 import { createSession } from "../js/src/webgl/session.ts";
@@ -7,7 +7,7 @@ import { makeConvNet } from "./convnet.ts";
 import { type Counts, count } from "./count.ts";
 import { makeTensorFlowTrainer } from "./tensorflow_training.ts";
 
-/** A layer of torch.nn; its weight, and its bias behind it, begin at `offset` among all weights. */
+/** A layer of torch.nn; its weight starts at `offset` in the array of all weights, followed by its bias. */
 export interface Layer {
   readonly kind: string;
   readonly weight: number[];
@@ -27,14 +27,14 @@ export interface Network {
 
 export interface Batch {
   readonly input: Float32Array;
-  /** Numbers of classes where the loss is the cross entropy. */
+  /** Class indices if the loss is cross entropy. */
   readonly target: Float32Array;
 }
 
 export interface Trainer {
-  /** Compiles and uploads what can be before the first batch is there. */
+  /** Compiles and uploads everything possible before the first batch. */
   start(): Promise<void>;
-  /** A step for each batch; the last one's loss, when it is there. Ours run between frames where it isn't `urgent`. */
+  /** Runs a step for each batch and resolves to the last step's loss. Our steps run between frames unless `urgent`. */
   train(batches: readonly Batch[], urgent?: boolean): Promise<number>;
   close(): void;
 }
@@ -45,25 +45,28 @@ interface Peer {
 }
 
 export interface Timing {
-  /** Of a step. */
+  /** Milliseconds per step. */
   readonly ms: number;
-  /** The loss of the last step, whose number counts from 0. */
+  /** The loss of the last step; `step` is its number, counting from 0. */
   readonly loss: number;
   readonly step: number;
 }
 
-/** Of steps between frames: milliseconds of one while nothing else is drawn, and while the page paints, and how often. */
+/**
+ * Steps between frames: milliseconds per step while nothing else is drawn (`free`) and while the page paints (`ms`),
+ * and the frames per second.
+ */
 export interface Painted {
   readonly free: number;
   readonly ms: number;
   readonly frames: number;
 }
 
-/** So long steps run between frames, and on a canvas of so many pixels a side. */
+/** The duration for which steps run between frames, and the side of the painted canvas in pixels. */
 const PAINTED_MS = 4000;
 const SIDE = 600;
 
-/** A series ends with the loss of its last step: so many steps take about as long for every peer. */
+/** A series ends by reading the loss of its last step; the number of steps is chosen for about equal time per peer. */
 const SERIES_MS = 250;
 const [AT_LEAST, AT_MOST] = [2, 16];
 
@@ -88,7 +91,7 @@ async function nbglcnn(): Promise<Trainer> {
       if (session === undefined) throw new Error("start() comes first");
       const { keys, rate } = network;
       for (const { input, target } of given) {
-        session.commit(); // what the step before has learned; before the first there is nothing
+        session.commit(); // keeps the previous step's results; a no-op before the first
         session.write(keys.input, input);
         session.write(keys.target, target);
         session.write(keys.rate, new Float32Array([rate]));
@@ -122,7 +125,7 @@ async function train(peer: Peer, steps: number, urgent = true): Promise<Timing> 
   return { ms, loss, step: peer.done - 1 };
 }
 
-/** Steps as the page's loop runs them, for a while: milliseconds of one. */
+/** Runs steps like the page's training loop for a while; returns the milliseconds per step. */
 async function between(peer: Peer): Promise<number> {
   await train(peer, 1, false);
   const before = performance.now();
@@ -153,7 +156,7 @@ const bench = {
     }));
   },
 
-  /** The first step: shaders compiled, weights uploaded; fetching files is not counted. */
+  /** The first step, including shader compilation and weight upload but not fetching files. */
   async start(name: string): Promise<Timing> {
     const peer = { trainer: await makeTrainer(name), done: 0 };
     const before = performance.now();
@@ -163,7 +166,7 @@ const bench = {
     return { ...first, ms: performance.now() - before };
   },
 
-  /** Steps in a row, behind one that doesn't count: what the peer before left behind is paid by that. */
+  /** Times steps in a row, after an untimed one that absorbs the previous peer's leftovers. */
   async run(name: string): Promise<Timing[]> {
     (globalThis as { gc?: () => void }).gc?.();
     const peer = the(name);
@@ -172,7 +175,7 @@ const bench = {
     return [await train(peer, steps)];
   },
 
-  /** Alone, and while a canvas is painted anew in every frame. */
+  /** Measures steps alone, and while a canvas is repainted in every frame. */
   async painted(name: string): Promise<Painted> {
     const peer = the(name);
     const free = await between(peer);

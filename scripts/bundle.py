@@ -1,6 +1,6 @@
-"""Bundles js/src into src/nbglcnn/static, for the build hook and set-up (standard library).
+"""Bundles js/src into src/nbglcnn/static, for the build hook and set-up (standard library only).
 
-`python scripts/bundle.py` does it for this checkout.
+Run `python scripts/bundle.py` for this checkout.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ def bundle(root: Path, path: str) -> None:
 
 
 def install(folder: Path, path: str) -> None:
-    """The packages that a folder's lock file lists, unless they are there; none runs a script."""
+    """Install the packages of a folder's lock file if they are missing, without running scripts."""
     lock = (folder / "package-lock.json").read_text("utf-8")
     installed = folder / "node_modules" / ".nbglcnn-lock"
     if not installed.exists() or installed.read_text("utf-8") != lock:
@@ -35,7 +35,7 @@ def install(folder: Path, path: str) -> None:
 
 @cache
 def bundle_script(entry: str, *options: str) -> bytes:
-    """A TypeScript file, named from js/ on, as one script for a page."""
+    """Bundle a TypeScript file, with a path relative to js/, into one script for a page."""
     js = ROOT / "js"
     esbuild = str(js / "node_modules" / ".bin" / "esbuild")
     always = ("--bundle", "--target=es2022", "--loader:.glsl=text", "--log-level=warning")
@@ -43,18 +43,18 @@ def bundle_script(entry: str, *options: str) -> bytes:
 
 
 def node_path() -> str:
-    """The PATH on which this Python's own node and npm come first."""
+    """PATH with this Python's own node and npm first."""
     return os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
 
 
 def is_bundle_current(root: Path) -> bool:
-    """Whether the bundle that is there is the one `bundle` made from just these sources."""
+    """Whether the existing bundle was made by `bundle` from exactly these sources."""
     stamp = _stamp_file(root)
     return stamp.exists() and stamp.read_text() == _sources_hash(root)
 
 
 def hash_files(files: Iterable[Path]) -> str:
-    """A hash of names and contents; of a file that is missing, of its name alone."""
+    """A hash of file names and contents; a missing file counts by its name."""
     total = hashlib.sha256()
     for file in sorted(files):
         content = hashlib.sha256(file.read_bytes()).hexdigest() if file.exists() else "missing"

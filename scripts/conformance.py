@@ -1,4 +1,4 @@
-"""ONNX's own test suite on local OpenGL and in Chromium on two renderers: `make conformance`."""
+"""Runs ONNX's test suite on local OpenGL and two renderers in Chromium: `make conformance`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Run = Callable[[Plan, Arrays], dict[str, np.ndarray]]
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of a case: passed, refused, wrong or error on each back end, and why."""
+    """The result of a case on each back end: passed, refused, wrong or error, with the reason."""
 
     name: str
     subset: str
@@ -56,12 +56,12 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """Whether it passed everywhere."""
+        """Whether it passed on all back ends."""
         return set(self.status.values()) == {"passed"}
 
 
 def run_on_opengl(plan: Plan, arrays: Arrays) -> dict[str, np.ndarray]:
-    """The Plan's values on local OpenGL."""
+    """Run the Plan on local OpenGL."""
     with Session(plan) as session:
         return session.run(*arrays)
 
@@ -112,7 +112,7 @@ def _check_outputs(
 
 
 def report_lines(outcomes: Sequence[Outcome], backends: Sequence[str]) -> Iterable[str]:
-    """Lines for people: by ring and operator, then what did not pass, then the sums."""
+    """A readable report: by subset and operator, then cases that didn't pass, then totals."""
     lines = []
     for ring in SUBSETS:
         for operator in sorted({o.operator for o in outcomes if o.subset == ring}):
@@ -137,7 +137,7 @@ def report_lines(outcomes: Sequence[Outcome], backends: Sequence[str]) -> Iterab
 
 
 def summary_lines(outcomes: Sequence[Outcome], backends: Sequence[str]) -> Iterable[str]:
-    """One line for each ring and back end."""
+    """One line for each subset and back end."""
     for expanded in (False, True):
         for ring in (*SUBSETS, "all"):
             rows = [o for o in outcomes if o.expanded is expanded and ring in (o.subset, "all")]
@@ -151,7 +151,7 @@ def summary_lines(outcomes: Sequence[Outcome], backends: Sequence[str]) -> Itera
 
 
 def build_record(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """What the repository keeps of a whole run: who passed, and why the others don't."""
+    """The record of a full run kept in the repository: passed cases, and reasons of the others."""
     operators: dict[str, list[int]] = {}
     for o in outcomes:
         if not o.expanded and o.subset != "models":
@@ -179,7 +179,7 @@ def build_record(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 
 def select_cases(arguments: argparse.Namespace) -> list[SuiteCase]:
-    """The cases asked for."""
+    """The cases selected on the command line."""
     return [
         case
         for case in suite_cases(arguments.rings, expanded=not arguments.plain)
@@ -189,7 +189,7 @@ def select_cases(arguments: argparse.Namespace) -> list[SuiteCase]:
 
 
 def main() -> int:
-    """Run, print, write; 1 when a case is wrong or fails with an error."""
+    """Run, print and write; return 1 if a case is wrong or ends with an error."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("only", nargs="*", help="operators, or parts of cases' names")
     parser.add_argument("--rings", nargs="+", choices=SUBSETS, default=SUBSETS)

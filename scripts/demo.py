@@ -1,4 +1,4 @@
-"""Opens the tour in JupyterLab, after executing it once to be sure that it works here."""
+"""Opens the tour in JupyterLab, after executing it once to check that it works here."""
 
 import os
 import signal
@@ -20,12 +20,12 @@ START_SECONDS = 60
 
 
 def main() -> int:
-    """Start the server, execute the tour meanwhile; stop there if DEMO=once, else when told to."""
+    """Start the server and execute the tour; exit then if DEMO=once, else on a signal."""
     interrupt_on_termination()
     server = start_jupyterlab()
     try:
         error = execute_tour()
-        interrupt_on_termination()  # nbclient has put back the defaults
+        interrupt_on_termination()  # nbclient has restored the defaults
         if error:
             print(error, file=sys.stderr)
             return 1
@@ -45,14 +45,14 @@ def main() -> int:
 
 
 def interrupt_on_termination() -> None:
-    """Stop in order when told to end, too: the server must not stay behind."""
+    """Turn termination signals into KeyboardInterrupt, so that the server is stopped."""
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.default_int_handler)
 
 
 def start_jupyterlab() -> subprocess.Popen[bytes]:
-    """JupyterLab on the first free port from 8888, without its own browser start and its news."""
+    """Start JupyterLab on the first free port from 8888, without opening a browser or news."""
     options = [
         "--no-browser",
         "--ip=127.0.0.1",
@@ -63,7 +63,7 @@ def start_jupyterlab() -> subprocess.Popen[bytes]:
     ]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         options.append("--allow-root")
-    # A session of its own: Ctrl-C ends it through `finally`, without Jupyter's question.
+    # In its own session, so that Ctrl-C ends it via `finally`, without Jupyter's prompt.
     return subprocess.Popen(
         [sys.executable, "-m", "jupyterlab", *options],
         stdin=subprocess.DEVNULL,
@@ -72,7 +72,7 @@ def start_jupyterlab() -> subprocess.Popen[bytes]:
 
 
 def execute_tour() -> str | None:
-    """Execute a copy of the tour in memory; the error with its cell, or None if there is none."""
+    """Execute a copy of the tour in memory; return the error with its cell, or None."""
     print(f"Executing {TOUR} once, without a browser", flush=True)
     notebook = nbformat.read(NOTEBOOKS / TOUR, as_version=4)
     client = NotebookClient(notebook, resources={"metadata": {"path": str(NOTEBOOKS)}}, timeout=600)
@@ -84,7 +84,7 @@ def execute_tour() -> str | None:
 
 
 def wait_for_url(server: subprocess.Popen[bytes]) -> str:
-    """The address of the tour, once the server answers requests."""
+    """Wait until the server answers requests; return the tour's URL."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if server.poll() is not None:

@@ -1,8 +1,8 @@
-"""Draws docs/pictures/architecture.svg: the folders of both languages in layers, by their imports.
+"""Draws docs/pictures/architecture.svg: both languages' folders in layers, by their imports.
 
-Each layer imports lower layers only; the top layer holds the entries, which no part imports.
-`UPWARD` lists the imports that close a cycle, and the drawing marks them. A cycle that UPWARD
-doesn't break is an error, and so is an entry of UPWARD that is no import.
+Each layer imports lower layers only; the top layer holds the entry points, which no part imports.
+`UPWARD` lists the imports that close a cycle; the drawing marks them. A cycle without an entry in
+UPWARD is an error, and so is an entry that isn't an import.
 """
 
 import ast
@@ -20,7 +20,7 @@ FILE = ROOT / "docs" / "pictures" / "architecture.svg"
 PYTHON, PAGE = ROOT / "src" / "nbglcnn", ROOT / "js" / "src"
 IMPORT_PATTERN = re.compile(r'^(?:import|export)\b([^;]*?)\bfrom\s+"(\.[^"]+)";', re.MULTILINE)
 
-# For each language the imports that close a cycle: the importing folder or file, the imported one.
+# For each language, the imports that close a cycle: (importing folder or file, imported one).
 UPWARD = {
     PYTHON: {
         *(("features", "widget"), ("load", "features"), ("local_backend", "features")),
@@ -100,7 +100,7 @@ STYLE = """\
 
 
 def python_imports(file: Path) -> Iterator[Path]:
-    """The package's files that a Python file imports when it runs, in functions too."""
+    """The package's files that a Python file imports at run time, including inside functions."""
     pending: list[ast.AST] = [ast.parse(file.read_text("utf-8"))]
     while pending:
         node = pending.pop()
@@ -120,7 +120,7 @@ def python_imports(file: Path) -> Iterator[Path]:
 
 
 def page_imports(file: Path) -> Iterator[Path]:
-    """The modules that a TypeScript file imports, not those for types alone."""
+    """The modules that a TypeScript file imports, except type-only imports."""
     for names, target in IMPORT_PATTERN.findall(file.read_text("utf-8")):
         each = [name.strip() for name in names.strip(" \n{}").split(",")]
         module = (file.parent / target).resolve()
@@ -132,23 +132,23 @@ def page_imports(file: Path) -> Iterator[Path]:
 def imports_of(
     source: Path, suffixes: Sequence[str], read: Callable[[Path], Iterator[Path]]
 ) -> dict[str, set[str]]:
-    """The folders and files of a language's source, each with those that it imports."""
+    """The folders and files of a language's source, each with its imports."""
     found: dict[str, set[str]] = {}
     for file in sorted(source.rglob("*")):
         if file.suffix in suffixes and not file.name.endswith(".d.ts"):
             imported = {_top_level_part(source, target) for target in read(file)}
             found.setdefault(_top_level_part(source, file), set()).update(imported)
-    found.pop("__init__", None)  # the package's public names, imported when they are used
+    found.pop("__init__", None)  # the package's public names, imported lazily
     return {part: (found[part] & found.keys()) - {part} for part in found}
 
 
 def _top_level_part(source: Path, file: Path) -> str:
-    """The folder of `source` that a file is in; of a file beside the folders its name."""
+    """The top-level folder of a file in `source`, or the name of a top-level file."""
     return file.relative_to(source).parts[0].partition(".")[0]
 
 
 def layers(imports: Mapping[str, set[str]], upward: set[tuple[str, str]]) -> list[list[str]]:
-    """Folders and files in layers, the lowest first: each imports lower ones, but for `upward`."""
+    """Sort folders and files into layers, lowest first; imports go down, except `upward`."""
     for part, one in sorted(upward):
         if one not in imports.get(part, ()):
             raise SystemExit(f"draw_architecture.py: {part} → {one} in UPWARD: it is no import")
@@ -173,7 +173,7 @@ def layers(imports: Mapping[str, set[str]], upward: set[tuple[str, str]]) -> lis
 
 
 def _transitive_imports(imports: Mapping[str, set[str]], part: str) -> set[str]:
-    """All that a part imports, directly or through others."""
+    """All direct and indirect imports of a part."""
     found: set[str] = set()
     pending = [part]
     while pending:
@@ -184,23 +184,23 @@ def _transitive_imports(imports: Mapping[str, set[str]], part: str) -> set[str]:
 
 
 class Drawing:
-    """SVG elements, one a line."""
+    """A list of SVG elements, one per line."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
 
     def text(self, x: float, y: float, text: str, kind: str = "") -> None:
-        """A line of text that begins at x, with its baseline at y."""
+        """Draw a line of text that starts at x, with its baseline at y."""
         kind = f' class="{kind}"' if kind else ""
         self.lines.append(f'<text x="{x:g}" y="{y:g}"{kind}>{escape(text, quote=False)}</text>')
 
     def box(self, x: float, y: float, width: float, height: float, kind: str) -> None:
-        """A rounded rectangle."""
+        """Draw a rounded rectangle."""
         size = f'width="{width:g}" height="{height:g}"'
         self.lines.append(f'<rect class="{kind}" x="{x:g}" y="{y:g}" {size} rx="5"/>')
 
     def connector(self, x: float, y: float, to: float) -> None:
-        """A horizontal line between two boxes."""
+        """Draw a horizontal line between two boxes."""
         self.lines.append(f'<line class="joint" x1="{x:g}" y1="{y:g}" x2="{to:g}" y2="{y:g}"/>')
 
 
@@ -209,7 +209,7 @@ Layers = Sequence[tuple[list[list[str]], list[str]]]
 
 
 class Column:
-    """One language's layers, with its `features` between those below and above."""
+    """One language's layers, with `features` between those below and those above."""
 
     def __init__(self, source: Path, suffixes: Sequence[str], x: float) -> None:
         read = python_imports if source == PYTHON else page_imports
@@ -227,7 +227,7 @@ class Column:
         }  # fmt: skip
 
     def _rows(self, parts: Sequence[str]) -> tuple[list[list[str]], list[str]]:
-        """A layer's boxes, at most three in a row, and its files without a box."""
+        """A layer's boxes in rows of three at most, and its files without a box."""
         unknown = [
             one for one in parts if (self.source / one).is_dir() and one not in self.descriptions
         ]
@@ -243,19 +243,19 @@ class Column:
         ]
 
     def upward_mark(self, part: str) -> str:
-        """The imports of higher layers, "" where there are none."""
+        """The imports of higher layers, or "" if there are none."""
         up = sorted(one for own, one in UPWARD[self.source] if own == part)
         return f"▲ {', '.join(up)}" if up else ""
 
     def height(self, drawn: Layers) -> float:
-        """The height of these layers."""
+        """The total height of these layers."""
         return sum(
             sum(self._row_height(row) + GAP for row in rows) + len(_wrap_files(files)) * 15 + GAP
             for rows, files in drawn
         )
 
     def draw(self, to: Drawing, drawn: Layers, bottom: float, height: float) -> None:
-        """Draw these layers over a height, the first at the bottom."""
+        """Draw these layers spread over a height, the first at the bottom."""
         y, gap = bottom, (height - self.height(drawn)) / len(drawn) + GAP
         for rows, files in drawn:
             for line in reversed(_wrap_files(files)):
@@ -295,7 +295,7 @@ def _wrap_files(files: Sequence[str]) -> list[str]:
 
 
 def draw_svg() -> str:
-    """The text of docs/pictures/architecture.svg."""
+    """The SVG text of docs/pictures/architecture.svg."""
     python = Column(PYTHON, (".py",), MARGIN)
     page = Column(PAGE, (".ts", ".tsx"), WIDTH - MARGIN - COLUMN_WIDTH)
     columns = (python, page)
@@ -349,7 +349,7 @@ def draw_svg() -> str:
 
 
 def _feature_contents(page: Column, name: str) -> str:
-    """Which of state, code and views a feature's folder in the page has."""
+    """The parts of a feature's folder in the page: state, code and views."""
     files = [one.stem for one in page.features[name].iterdir() if one.suffix == ".ts"]
     views = (page.features[name] / "views").is_dir()
     has = {"state": "state" in files, "code": set(files) - {"state"}, "views": views}

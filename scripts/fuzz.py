@@ -1,7 +1,7 @@
-"""Damaged models through the whole compiler: none may crash, hang, or raise what is not ours.
+"""Compiles damaged models: none may crash, hang, or raise an exception that isn't ours.
 
-Each batch runs in a process of its own, with limits of memory and time. A case is made from the
-seed and its number alone, so that a finding can be made again; it is saved as a file all the same.
+Each batch runs in its own process, with limits on memory and time. A case depends only on the seed
+and its number, so that a finding can be reproduced; findings are also saved as files.
 """
 
 from __future__ import annotations
@@ -38,21 +38,19 @@ ROOT = Path(__file__).resolve().parents[1]
 FINDINGS_FOLDER = ROOT / "build" / "fuzz"
 MUTATORS = {"bytes": mutate_bytes, "structure": mutate_structure}
 BATCH_SIZES = {"bytes": 2500, "structure": 500}
-CASE_LIMIT_S = 1.0  # of CPU time for a case, on a machine of `machine_slowdown` 1
-ANSWER_TIMEOUT_S = (
-    60.0  # seconds without an answer after which a child is ended, on however busy a machine
-)
-MEMORY_LIMIT = 2**30  # bytes of address space that a case may take beyond what the imports took
-MAX_MESSAGE_LENGTH = 2000  # characters of a message
+CASE_LIMIT_S = 1.0  # CPU time per case, on a machine whose `machine_slowdown` is 1
+ANSWER_TIMEOUT_S = 60.0  # a child without output for this many seconds is killed, on any machine
+MEMORY_LIMIT = 2**30  # bytes of address space for a case, beyond the imports
+MAX_MESSAGE_LENGTH = 2000  # in characters
 
 
-# A child's line: number, model, outcome, problem, seconds, bytes of memory.
+# A line of a child's output: number, model, outcome, problem, seconds, bytes of memory.
 CaseResult = tuple[int, str, str, str, float, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Cases of one kind, by number."""
+    """A range of case numbers of one kind."""
 
     kind: str
     start: int
@@ -61,7 +59,7 @@ class Job:
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the cases."""
+    """The results of the cases."""
 
     outcomes: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
     slowest: float = 0.0
@@ -74,7 +72,7 @@ class Tally:
 
 
 def make_case(kind: str, seed: int, number: int) -> tuple[str, bytes]:
-    """The model that a case began with, and its damaged bytes."""
+    """Return a case's original model and its damaged bytes."""
     random = Random(f"{seed} {kind} {number}")
     models = seeds()
     name, data = models[number % len(models)]
@@ -82,7 +80,7 @@ def make_case(kind: str, seed: int, number: int) -> tuple[str, bytes]:
 
 
 def whole_compiler(data: bytes) -> str:
-    """Compile, save and check; gives "accepted" or the name of our exception."""
+    """Compile, save and check; return "accepted" or the name of our exception."""
     import nbglcnn
     from nbglcnn.errors import NbglcnnError
 
@@ -107,14 +105,14 @@ def whole_compiler(data: bytes) -> str:
     return outcome
 
 
-# In the child
+# Child process
 
 
 def run_child(target: str, seed: int, job: Job, limit_s: float) -> None:
-    """Run a job's cases and say a line of JSON after each."""
+    """Run a job's cases and print a line of JSON after each."""
     attempt = load_target(target)
     for _, data in seeds():
-        attempt(data)  # what is imported or remembered once is no case's time
+        attempt(data)  # warm-up: imports and caches don't count as a case's time
     limit = _address_space() + MEMORY_LIMIT
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     before = _peak()
@@ -131,7 +129,7 @@ def run_child(target: str, seed: int, job: Job, limit_s: float) -> None:
 def measure_case(
     attempt: Callable[[bytes], str], data: bytes, limit_s: float
 ) -> tuple[str, str, float]:
-    """The same as `run_case`; what takes long is run again, and related to this machine's speed."""
+    """Like `run_case`; rerun slow cases and scale their time by this machine's speed."""
     outcome, problem, seconds = run_case(attempt, data)
     for _ in range(2):
         if not problem and seconds > limit_s:
@@ -140,7 +138,7 @@ def measure_case(
 
 
 def run_case(attempt: Callable[[bytes], str], data: bytes) -> tuple[str, str, float]:
-    """A case's outcome, what is wrong with it, and its CPU seconds."""
+    """Return a case's outcome, the problem found, and its CPU seconds."""
     start = time.process_time()
     try:
         outcome, problem = attempt(data), ""
@@ -150,7 +148,7 @@ def run_case(attempt: Callable[[bytes], str], data: bytes) -> tuple[str, str, fl
 
 
 def load_target(target: str) -> Callable[[bytes], str]:
-    """The function of the name "module:function"."""
+    """Load the function named "module:function"."""
     module, _, name = target.partition(":")
     function: Callable[[bytes], str] = getattr(importlib.import_module(module), name)
     return function
@@ -164,11 +162,11 @@ def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-# In the parent
+# Parent process
 
 
 class Fuzzer:
-    """Gives jobs to children and gathers what they say."""
+    """Distributes jobs to child processes and collects their results."""
 
     def __init__(
         self, target: str, seed: int, folder: Path, silence: float, limit_s: float
@@ -179,7 +177,7 @@ class Fuzzer:
         self._lock = threading.Lock()
 
     def run(self, jobs: Sequence[Job], processes: int) -> Tally:
-        """Run all jobs, some at a time."""
+        """Run all jobs, several at a time."""
         queue: SimpleQueue[Job] = SimpleQueue()
         for job in jobs:
             queue.put(job)
@@ -199,7 +197,7 @@ class Fuzzer:
                 start = self._run_batch(Job(job.kind, start, job.end))
 
     def _run_batch(self, job: Job) -> int:
-        """Run a job in a child; gives the number of the case to go on with."""
+        """Run a job in a child; return the number of the next case."""
         arguments = ["--child", self.target, str(self.seed), job.kind, str(job.start), str(job.end)]
         arguments += ["--seconds", str(self.limit_s)]
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -255,7 +253,7 @@ def _drain(stream: IO[bytes], into: list[bytes]) -> None:
 
 
 def _lines(stream: IO[bytes], silence: float) -> Iterator[bytes | None]:
-    """The lines of a pipe, and None when nothing came for that many seconds."""
+    """The lines of a pipe, then None after `silence` seconds without data."""
     rest = b""
     while True:
         if not select.select([stream], [], [], silence)[0]:
@@ -269,7 +267,7 @@ def _lines(stream: IO[bytes], silence: float) -> Iterator[bytes | None]:
 
 
 def make_jobs(counts: dict[str, int]) -> list[Job]:
-    """Batches for so many cases of each kind."""
+    """Split these numbers of cases of each kind into batches."""
     return [
         Job(kind, start, min(start + BATCH_SIZES[kind], count))
         for kind, count in counts.items()
@@ -278,7 +276,7 @@ def make_jobs(counts: dict[str, int]) -> list[Job]:
 
 
 def format_tally(tally: Tally) -> str:
-    """What became of the cases, by kind and model."""
+    """Format the results by kind and model."""
     columns = ("cases", "accepted", "refused", "findings")
     rows: list[tuple[str, ...]] = []
     sums: Counter[str] = Counter()
@@ -301,7 +299,7 @@ def replay(path: Path, target: str, limit_s: float) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; 1 when there is a finding."""
+    """Run the command line; return 1 if there is a finding."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bytes", type=int, default=100_000, help="cases with damaged bytes")
     parser.add_argument("--structure", type=int, default=10_000, help="with damaged structure")

@@ -1,6 +1,7 @@
-"""The views of eight networks, light and dark, at four widths, into docs/pictures/views.
+"""Takes pictures of eight networks' views, light and dark, in four widths.
 
-`make gallery` takes all, `make gallery ARGS="vit resnet18"` those of some networks.
+They are saved in docs/pictures/views. `make gallery` takes all pictures, `make gallery ARGS="vit
+resnet18"` those of some networks.
 """
 
 import io
@@ -22,11 +23,11 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "pictures" / "views"
 WIDTHS = (420, 620, 848, 1420)  # the narrowest layout, a small one, JupyterLab's own, a projector
 THEMES = ("Light", "Dark")
-WINDOW = {"width": 1900, "height": 2700}  # all that is in it is drawn
+WINDOW = {"width": 1900, "height": 2700}  # everything inside is drawn
 GAP = 24
-SCALE = 0.6  # of a sheet's picture; words of 12 px can still be read
+SCALE = 0.6  # of the saved picture; text of 12 px stays readable
 MAX_BYTES = 400_000
-MIN_COLORS = {"profile": 60}  # words alone have a few dozen
+MIN_COLORS = {"profile": 60}  # text alone has a few dozen colours
 
 SETUP = f"""
 import sys
@@ -52,11 +53,11 @@ with torch.no_grad():
 
 
 def random_network(network: str, x: str) -> str:
-    """How a network with random weights and its input are made."""
+    """The code that builds a network with random weights and its input."""
     return f"x = {x}\nmodel = networks.settled({network}, x)"
 
 
-# A network's name: how it and its input are made, a layer that says much, and two of its channels.
+# By name: code for a network and its input, a representative layer, and two of its channels.
 NETWORKS = {
     "autoencoder": ("model, x = load_autoencoder(), pictures[:3]", "encoder.2", (23, 7)),
     "unet": ("model, x = train_denoiser()", "down2.2", (3, 8)),
@@ -76,7 +77,7 @@ NETWORKS = {
     "signals": (random_network("networks.signals()", "networks.signal()"), "3", (2, 5)),
 }
 COMMON_VIEWS = ("network", "maps", "explain")
-# Bends of the autoencoder, as somebody who has just begun would make them.
+# Bends of the autoencoder, as a beginner might set them.
 BEND_CELL = """
 from nbglcnn import transforms
 some = [5, 10, 12, 13, 15, 16, 17, 21, 25, 30]
@@ -85,7 +86,7 @@ viewer.bend("decoder.5", transforms.multiply(1.6), channels=some)
 viewer.bend("decoder.5", transforms.threshold(0.6), mix=0.8, enabled=False)
 viewer.show("decoder.5", 13, view="bend")
 """
-# The autoencoder while it learns, from random weights.
+# The autoencoder during training, from random weights.
 TRAIN_SETUP = """
 import asyncio
 from fashion_autoencoder import FashionAutoencoder
@@ -101,7 +102,7 @@ while training.step_count < 60:
 """
 TRAIN_WIDTHS = (620, 1420)
 TRAIN_TIMEOUT_S = 600
-# Of the trained ones the other views too, and filters that are curves.
+# More views of the trained networks, and the filters that are curves.
 EXTRA_VIEWS = {
     "autoencoder": ("filters", "profile"),
     "unet": ("filters", "profile"),
@@ -110,7 +111,7 @@ EXTRA_VIEWS = {
 
 
 def main(names: list[str]) -> None:
-    """Take the pictures of these networks, or of all."""
+    """Take the pictures of these networks, or of all if none is named."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=find_chromium(), args=chromium_arguments("swiftshader")
@@ -123,7 +124,7 @@ def main(names: list[str]) -> None:
 
 
 def take_pictures(lab: LabServer, browser: Browser, names: list[str]) -> Iterator[Path]:
-    """The pictures; each is one view of one network, eight times."""
+    """Take the pictures; each shows one view of one network, eight times."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for name in names:
         made, layer, channels = NETWORKS[name]
@@ -142,7 +143,7 @@ def take_pictures(lab: LabServer, browser: Browser, names: list[str]) -> Iterato
 
 
 def take_bends(lab: LabServer, browser: Browser) -> Path:
-    """The Bend part, with some bends."""
+    """Take the Bend section with some bends."""
     made = NETWORKS["autoencoder"][0]
     with open_viewer(lab, browser, made, "nbglcnn.Viewer(model, x, height=2600)") as notebook:
         notebook.run(BEND_CELL)
@@ -150,7 +151,7 @@ def take_bends(lab: LabServer, browser: Browser) -> Path:
 
 
 def take_training(lab: LabServer, browser: Browser) -> Path:
-    """The Train tab, paused at step 60."""
+    """Take the Train tab, paused at step 60."""
     with open_viewer(
         lab, browser, TRAIN_SETUP, "nbglcnn.Viewer(model, x, height=2400)"
     ) as notebook:
@@ -160,14 +161,17 @@ def take_training(lab: LabServer, browser: Browser) -> Path:
 
         def rest() -> None:
             notebook.page.mouse.move(0, 0)
-            notebook.page.wait_for_timeout(3_000)  # nothing is compared with PyTorch meanwhile
+            notebook.page.wait_for_timeout(3_000)  # no comparison with PyTorch runs now
 
         return montage(notebook, FOLDER / "autoencoder-train.webp", TRAIN_WIDTHS, rest)
 
 
 @contextmanager
 def open_viewer(lab: LabServer, browser: Browser, made: str, viewer: str) -> Iterator[Notebook]:
-    """A notebook with one Viewer, live: of several, those far out of sight would not be drawn."""
+    """Open a notebook with one live Viewer.
+
+    With several Viewers, those far outside the viewport wouldn't be drawn.
+    """
     with local_page(browser, viewport=WINDOW) as page:
         notebook = lab.open_notebook(page)
         notebook.run(SETUP + made)
@@ -182,7 +186,10 @@ def montage(
     widths: tuple[int, ...] = WIDTHS,
     rest: Callable[[], None] | None = None,
 ) -> Path:
-    """One view at some widths, light above dark, in a file; `rest` waits until it is drawn."""
+    """Save a view at several widths, light above dark.
+
+    `rest` waits until the view is drawn.
+    """
     viewer = notebook.page.locator(".nbglcnn")
     rows = []
     for theme in THEMES:
@@ -211,7 +218,7 @@ def montage(
 
 
 def check_pictures(pictures: list[Image.Image], name: str) -> None:
-    """Stop unless each is a picture of its own with many colours: all of it was drawn."""
+    """Exit unless the pictures are distinct and have many colours, which shows they are drawn."""
     for number, one in enumerate(pictures):
         colours = one.getcolors(one.width * one.height) or []
         if len(colours) < MIN_COLORS.get(name.split("-")[-1].removesuffix(".webp"), 200):

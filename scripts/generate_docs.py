@@ -1,6 +1,7 @@
 """Writes the generated files of docs/: `python scripts/generate_docs.py`.
 
-The records of the operators give docs/operators.md, the imports docs/pictures/architecture.svg.
+docs/operators.md is generated from the operator records, and docs/pictures/architecture.svg from
+the imports.
 """
 
 import inspect
@@ -100,7 +101,7 @@ def _link(name: str) -> str:
 
 
 def _format_cases(name: str, counts: Mapping[str, list[int]]) -> str:
-    """How many of the suite's cases pass: all, some of how many, or it has none."""
+    """The suite's passed cases: all, "n of m", or "" if it has no cases."""
     passed, cases = counts.get(name, (0, 0))
     return (str(passed) if passed == cases else f"{passed} of {cases}") if cases else ""
 
@@ -113,17 +114,17 @@ def _row(operator: Operator, counts: Mapping[str, list[int]]) -> tuple[str, ...]
 
 
 def _gradient(operator: Operator) -> str:
-    """Whether it has a rule, or why not."""
+    """Whether the operator has a gradient rule, or the reason why not."""
     if isinstance(operator.gradient, str):
         return f"no: {operator.gradient}"
     return "0" if operator.gradient is zero_gradient else "yes"
 
 
 def _attributes(operator: Operator) -> str:
-    """The attributes' names, each with its values where not all are supported."""
+    """The attributes' names, with the supported values if not all are supported."""
     parts = []
     for name, allowed in sorted(operator.attributes.items()):
-        if name == PADDING_IDX:  # no file can have it
+        if name == PADDING_IDX:  # internal: never in a file
             continue
         values = "" if allowed is any_value else f": {_sentence(allowed.__doc__)}"
         parts.append(f"`{name}`{values}")
@@ -131,7 +132,7 @@ def _attributes(operator: Operator) -> str:
 
 
 def _limits(operator: Operator) -> str:
-    """What the operator's check refuses, in the words of its docstring."""
+    """The cases that the operator's check refuses, from its docstring."""
     return "" if operator.check is no_problem else _sentence(operator.check.__doc__)
 
 

@@ -1,7 +1,8 @@
-"""Runs every flow in every host: `make hosts`. Writes the table into docs/hosts.md.
+"""Runs every flow in every host and writes the table in docs/hosts.md: `make hosts`.
 
-Real JupyterLab with three versions of ipykernel, comms over subshells on and off; Notebook 7;
-marimo; JupyterLab in Firefox. `make hosts ARGS="marimo 6.30"` runs those whose name has a word.
+Hosts are real JupyterLab with three versions of ipykernel and with comms over subshells on and off,
+Notebook 7, marimo, and JupyterLab in Firefox. `make hosts ARGS="marimo 6.30"` runs the hosts whose
+name contains one of the words.
 """
 
 import argparse
@@ -44,7 +45,7 @@ FLOWS = (*host_flows.FLOWS, Flow("sources", feed_all_sources))
 
 @dataclass
 class Row:
-    """A host and how each flow went in it: ✓, or why not."""
+    """A host with the result of each flow: ✓, or the error."""
 
     host: str
     kernel: str
@@ -53,26 +54,26 @@ class Row:
 
     @property
     def name(self) -> str:
-        """What it is called on the command line and in the table."""
+        """The host's name on the command line and in the table."""
         comms = f", comms over subshells {self.comms}" if self.comms != "–" else ""
         return f"{self.host}, {self.kernel}{comms}"
 
     @property
     def is_passed(self) -> bool:
-        """Whether all flows went well."""
+        """Whether all flows passed."""
         return len(self.cells) == len(FLOWS) and set(self.cells) == {PASSED_MARK}
 
 
 @dataclass(frozen=True)
 class HostSetup:
-    """A host to try; `open` starts it anew, in a folder of its own."""
+    """A host to test; `open` starts a new instance in its own folder."""
 
     row: Row
     open: Callable[[Path], AbstractContextManager[Host]]
 
 
 def main() -> int:
-    """Try all set-ups that were asked for."""
+    """Test all set-ups selected on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("words", nargs="*", help="only hosts whose name has one of these")
     words = parser.parse_args().words
@@ -97,7 +98,7 @@ def main() -> int:
 
 
 def host_setups(browser: Browser) -> Iterator[HostSetup]:
-    """Every host, each with its environment made."""
+    """Every host, with its environment created."""
     kernels = [ensure_environment(f"ipykernel-{name}", what) for name, what in KERNELS.items()]
     here = Path(sys.executable)
     lab, own = name_and_version(here, "JupyterLab"), name_and_version(here, "ipykernel")
@@ -122,7 +123,7 @@ def host_setups(browser: Browser) -> Iterator[HostSetup]:
 
 
 def name_and_version(python: Path, application: str) -> str:
-    """An application and its version in an environment."""
+    """An application's name and its version in an environment."""
     return f"{application} {package_version(python, application.lower())}"
 
 
@@ -136,7 +137,7 @@ def open_in_chromium(
     comms: str = "on",
     application: str = "jupyterlab",
 ) -> Iterator[Host]:
-    """A new notebook in Chromium."""
+    """Open a new notebook in Chromium."""
     settings = {SUBSHELLS: {"commsOverSubshells": COMMS[comms]}}
     with (
         running_lab(folder, settings=settings, kernels=kernels, application=application) as lab,
@@ -148,7 +149,7 @@ def open_in_chromium(
 
 @contextmanager
 def open_in_firefox(folder: Path) -> Iterator[Host]:
-    """A new notebook of JupyterLab in Firefox."""
+    """Open a new notebook of JupyterLab in Firefox."""
     if missing := missing_packages():
         raise AssertionError(f"not installed: apt-get install {' '.join(missing)}")
     with (
@@ -161,13 +162,13 @@ def open_in_firefox(folder: Path) -> Iterator[Host]:
 
 @contextmanager
 def open_in_marimo(browser: Browser, folder: Path, python: Path) -> Iterator[Host]:
-    """A new notebook of marimo in Chromium."""
+    """Open a new notebook of marimo in Chromium."""
     with running_marimo(folder, python) as address, local_page(browser) as page:
         yield MarimoHost(page, address)
 
 
 def run_setup(one: HostSetup, folder: Path) -> None:
-    """Fill a set-up's row: each flow's mark, or what went wrong."""
+    """Fill a set-up's row: each flow's mark or error."""
     print(f"\n{one.row.name}", flush=True)
     since = time.monotonic()
     try:
@@ -182,24 +183,24 @@ def run_setup(one: HostSetup, folder: Path) -> None:
 
 
 def run_flow(flow: Flow, host: Host) -> str:
-    """✓, or why a flow failed."""
+    """Run a flow; return ✓, or the reason why it failed."""
     since = time.monotonic()
     try:
         flow.run(host)
         mark = PASSED_MARK
-    except Exception as error:  # of this flow; the next may go well
+    except Exception as error:  # only this flow failed; the next may pass
         mark = format_error(error)
     print(f"  {flow.name:26} {mark} ({time.monotonic() - since:.1f} s)", flush=True)
     return mark
 
 
 def format_error(error: Exception) -> str:
-    """An exception in one line of a table."""
+    """Format an exception as one line for a table cell."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:200].replace("|", "¦")
 
 
 def markdown(rows: list[Row]) -> list[str]:
-    """The rows as lines of Markdown, the heads before them."""
+    """Format the rows as a Markdown table with a header."""
     heads = ["host", "kernel", "comms over subshells", *(flow.name for flow in FLOWS), "tried"]
     today = date.today().isoformat()
     cells = [[row.host, row.kernel, row.comms, *row.cells, today] for row in rows]
@@ -207,7 +208,7 @@ def markdown(rows: list[Row]) -> list[str]:
 
 
 def write_table(lines: list[str]) -> None:
-    """Put the table into the documentation; rows of hosts that were not tried now stay."""
+    """Write the table into the documentation; rows of hosts not tested now stay."""
     page = HOSTS_PAGE.read_text("utf-8")
     before, rest = page.split(BEGIN)
     old, after = rest.split(END)
@@ -216,7 +217,7 @@ def write_table(lines: list[str]) -> None:
 
 
 def row_key(line: str) -> tuple[str, ...]:
-    """What tells a line of the table from others: host, kernel and comms."""
+    """The key of a table row: host, kernel and comms."""
     return tuple(cell.strip() for cell in line.split("|")[1:4])
 
 

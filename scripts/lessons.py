@@ -1,4 +1,4 @@
-"""Writes lessons to build/lessons, pages that run offline: `make lessons`."""
+"""Writes lessons to build/lessons as pages that run offline: `make lessons`."""
 
 import sys
 from pathlib import Path
@@ -14,11 +14,11 @@ import nbglcnn  # noqa: E402
 from fashion_autoencoder import load_images  # noqa: E402
 
 FOLDER = ROOT / "build" / "lessons"
-PICTURE_INDEX = 4  # a picture with an outline all around
+PICTURE_INDEX = 4  # a picture with a closed outline
 
 
 class ConvolutionSizes(nn.Module):
-    """One picture through a convolution without padding, with it, with a stride, and back up."""
+    """One picture through convolutions without padding, with padding, strided and transposed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class ConvolutionSizes(nn.Module):
             self.uneven.weight[1] /= 9 / 4
 
     def forward(self, picture: Tensor) -> dict[str, Tensor]:
-        """What each of them makes of it."""
+        """The output of each variant."""
         small = self.strided(picture)
         return {
             "valid": self.relu(self.valid(picture)),

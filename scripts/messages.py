@@ -1,7 +1,7 @@
-"""Prints all texts that users can meet, as TSV: `python scripts/messages.py --area page`.
+"""Prints all user-visible texts as TSV: `python scripts/messages.py --area page`.
 
 A row is file:line, kind (error, warning, label, tooltip, status, help or text) and the text with
-its inserted expressions. Python is parsed here, TypeScript by js/texts.js.
+its interpolated expressions. Python files are parsed here, TypeScript files by js/texts.js.
 """
 
 import argparse
@@ -27,7 +27,7 @@ KINDS = {
     "status": re.compile(r"print|progress|report_step|status|note", re.I),
 }
 RAISED = re.compile(r"Error$|^Unsupported|^Unknown|^Dataset|Unavailable$|Timeout$|[Rr]efus|^warn")
-CODE = re.compile(  # GLSL, formulas, colours, headers of HTTP
+CODE = re.compile(  # GLSL, formulas, colours, HTTP headers
     r"[;{}]\s*$|;\n|^\s*(return|if|for)\b.*[();]|^(int|float) \w+(\(|, |$)|\b[iu]?vec[234]\b"
     r"|\bu_\w|\bgl_|^#|^[\w.]+( [-+*/=<>&|?:]+ [\w.()]+)+$|^\w+\(.* [-+*/<=]+ .*\)$"
     r"|^\w+\(\{?\w+\}?, \{?\w+\}?\)$|https?://|</?\w+[ >]|^\(\?|\\[a-zA-Z]|^\w+/\w+; |-src '"
@@ -41,7 +41,7 @@ NO_TEXT_KEYWORD = re.compile(
 
 
 class Text(NamedTuple):
-    """A text that users can meet, with its place in the sources."""
+    """A user-visible text and its source location."""
 
     file: str
     line: int
@@ -54,13 +54,13 @@ class _Texts(ast.NodeVisitor):
 
     def __init__(self, file: str, error_sources: set[str]) -> None:
         self.file = file
-        self.error_sources = error_sources  # functions whose results go into errors
+        self.error_sources = error_sources  # functions whose results become errors
         self.kind = "text"
-        self.is_text = False  # every string is a text, also a single word
+        self.is_text = False  # every string is a text, even a single word
         self.found: list[Text] = []
 
     def visit(self, node: ast.AST) -> None:
-        """Collect the texts below a node."""
+        """Collect the texts in a node and its children."""
         text = _text(node)
         if text is not None:
             words = re.sub(r"\{.*?\}", "0", text)
@@ -114,7 +114,7 @@ class _Texts(ast.NodeVisitor):
 
 
 def _text(node: ast.AST) -> str | None:
-    """A string, f-string or sum of them with {expression} for what is inserted, else None."""
+    """A string, f-string or sum of them, with {expression} for interpolations; otherwise None."""
     match node:
         case ast.Constant(value=str(text)):
             return text
@@ -134,17 +134,17 @@ def _text(node: ast.AST) -> str | None:
 
 
 def _name(node: ast.AST) -> str:
-    """The last part of a name: "warn" of `warnings.warn`."""
+    """The last part of a dotted name: "warn" of `warnings.warn`."""
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _kind(name: str) -> str | None:
-    """The kind of the texts of a function, class, variable or keyword of this name."""
+    """The kind of texts passed to a function, class, variable or keyword of this name."""
     return next((kind for kind, pattern in KINDS.items() if pattern.search(name)), None)
 
 
 def _error_sources(tree: ast.AST) -> Iterator[str]:
-    """Names of the functions that `raise` statements call."""
+    """The names of the functions called in `raise` statements."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Raise) and node.exc is not None:
             yield from (
@@ -174,7 +174,7 @@ def page_texts() -> list[Text]:
 
 
 def main() -> None:
-    """Print the table that the command line asks for."""
+    """Print the table selected on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--area", choices=AREAS, help="texts of Python or of the page alone")
     parser.add_argument("--grep", default="", help="rows in which this regular expression occurs")

@@ -1,6 +1,6 @@
-"""Puts small faults into a copy of the checkout, one at a time, and says which no test notices.
+"""Inserts small faults into a copy of the checkout, one at a time; reports undetected ones.
 
-The faults stand in tests/mutants/<area>.toml. One is an entry like
+The faults are listed in tests/mutants/<area>.toml. An entry looks like
 
     [[fault]]
     description = "what a user would see"
@@ -11,8 +11,8 @@ The faults stand in tests/mutants/<area>.toml. One is an entry like
     "js/test/message_buffers.test.ts"]
 
 `tests` are node ids of pytest (or "FILE -k WORDS") and files for `node --test`, quick ones first:
-the first failure ends the run. They are run without any fault too, where they have to pass; a fault
-that keeps them from ending within ten times as long is noticed as well.
+the first failure ends the run. The tests first run without any fault, where they must pass. A fault
+also counts as detected if its tests take more than ten times as long.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from mutant_checkout import CheckoutCopy, Outcome, OutcomeKind, parse_test_durat
 from nbglcnn.tables import table
 
 ROOT = Path(__file__).resolve().parents[1]
-FAULTS = Path("tests") / "mutants"  # in a checkout
-MIN_KILLED_SHARE = 0.95  # of all faults that are to be noticed
-FILE_TIMEOUT_S = 600  # of the tests of one file, without any fault
-TIME_FACTOR, MIN_SECONDS = 10, 30.0  # a fault may take: so many times as long, but at least so long
+FAULTS = Path("tests") / "mutants"  # relative to a checkout
+MIN_KILLED_SHARE = 0.95  # of all faults: required share of detected ones
+FILE_TIMEOUT_S = 600  # for the tests of one file, without a fault
+TIME_FACTOR, MIN_SECONDS = 10, 30.0  # time limit with a fault: a multiple of the usual, or at least
 Result = TypeVar("Result")
 VerdictKind = Literal["killed", "SURVIVED", "late", "BROKEN"]
 OUTCOMES: dict[OutcomeKind, VerdictKind] = {
@@ -61,7 +61,7 @@ LANGUAGES = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One change of one file, and the tests that ought to notice it."""
+    """One change of one file, and the tests that should detect it."""
 
     area: str
     description: str
@@ -72,13 +72,13 @@ class Fault:
 
     @property
     def language(self) -> str:
-        """What the file is written in."""
+        """The language of the file."""
         return LANGUAGES[Path(self.file).suffix]
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a fault; `detail` is the test that noticed, or why nothing could be run."""
+    """The result of a fault: `detail` is the test that detected it, or why nothing could run."""
 
     fault: Fault
     outcome: VerdictKind
@@ -87,7 +87,7 @@ class Verdict:
 
 
 def load_faults(root: Path = ROOT) -> list[Fault]:
-    """The faults that a checkout lists."""
+    """Load the faults that a checkout lists."""
     return [
         Fault(area=file.stem, **{**entry, "tests": tuple(entry["tests"])})
         for file in sorted((root / FAULTS).glob("*.toml"))
@@ -96,7 +96,7 @@ def load_faults(root: Path = ROOT) -> list[Fault]:
 
 
 def fault_problem(fault: Fault, root: Path = ROOT) -> str | None:
-    """Why a fault cannot be put into a checkout as it is today; None where it can."""
+    """Why a fault doesn't apply to the current checkout; None if it applies."""
     path = root / fault.file
     if not path.is_file():
         return f"there is no {fault.file}"
@@ -117,7 +117,7 @@ def fault_problem(fault: Fault, root: Path = ROOT) -> str | None:
 
 
 def judge(copy: CheckoutCopy, fault: Fault, limit: float) -> Verdict:
-    """Whether the tests notice a fault within so many seconds."""
+    """Check whether the tests detect a fault within `limit` seconds."""
     start = time.perf_counter()
     if reason := fault_problem(fault, copy.folder):
         return Verdict(fault, "BROKEN", reason, 0)
@@ -131,13 +131,13 @@ def judge(copy: CheckoutCopy, fault: Fault, limit: float) -> Verdict:
 
 
 def run_unchanged(copy: CheckoutCopy, tests: Sequence[str]) -> Outcome:
-    """Tests in a copy that has no fault; a busy machine may fail a test once, not twice."""
+    """Run tests in a copy without a fault; retry once, since a busy machine may fail a test."""
     outcome = copy.run(tests, FILE_TIMEOUT_S, "--durations=0")
     return outcome if outcome.kind == "passed" else copy.run(tests, FILE_TIMEOUT_S, "--durations=0")
 
 
 def tests_by_file(chosen: Iterable[Fault]) -> list[list[str]]:
-    """All tests of these faults, each once, those of one file together."""
+    """All tests of these faults without duplicates, grouped by file."""
     files: dict[str, dict[str, None]] = {}
     for fault in chosen:
         for test in fault.tests:
@@ -148,7 +148,7 @@ def tests_by_file(chosen: Iterable[Fault]) -> list[list[str]]:
 def run(
     root: Path, chosen: Sequence[Fault], jobs: int, say: Callable[[str], object] = print
 ) -> bool:
-    """Judge faults in copies of a checkout; whether enough of them are noticed."""
+    """Judge faults in copies of a checkout; return whether enough of them are detected."""
     start = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(jobs) as pool:
         copies: SimpleQueue[CheckoutCopy] = SimpleQueue()
@@ -178,7 +178,8 @@ def run(
                 say("These fail without any fault:\n" + "\n".join(failed))
                 return False
             asked = []
-            # Those that the same tests notice one after the other: what survives shows together.
+            # Sorted by tests: faults with the same tests run one after the other, so survivors
+            # appear together.
             for fault in sorted(chosen, key=lambda fault: fault.tests):
                 limit = max(MIN_SECONDS, TIME_FACTOR * sum(seconds[test] for test in fault.tests))
                 asked.append(pool.submit(in_a_copy, partial(judge, fault=fault, limit=limit)))
@@ -200,7 +201,7 @@ def run(
 
 
 def summary(verdicts: Sequence[Verdict], seconds: float, say: Callable[[str], object]) -> bool:
-    """Print what was not noticed and a table by area; whether enough was."""
+    """Print undetected faults and a table by area; return whether enough were detected."""
     for verdict in verdicts:
         fault = verdict.fault
         if verdict.outcome == "SURVIVED":
@@ -212,7 +213,7 @@ def summary(verdicts: Sequence[Verdict], seconds: float, say: Callable[[str], ob
     say("\n" + format_areas(verdicts))
     outcomes = Counter(verdict.outcome for verdict in verdicts)
     languages = Counter(verdict.fault.language for verdict in verdicts)
-    # A test that doesn't end is noticed as well.
+    # A test that times out also detects the fault.
     noticed, total = outcomes["killed"] + outcomes["late"], len(verdicts)
     kinds = ", ".join(f"{count} {name}" for name, count in languages.most_common())
     say(f"\n{noticed} of {total} faults were noticed ({kinds}), in {seconds / 60:.1f} minutes")
@@ -222,7 +223,7 @@ def summary(verdicts: Sequence[Verdict], seconds: float, say: Callable[[str], ob
 
 
 def format_areas(verdicts: Sequence[Verdict]) -> str:
-    """How many faults of each area were killed, survived, or kept their tests from ending."""
+    """Count the faults of each area that were killed, survived, or timed out."""
     areas = sorted({verdict.fault.area for verdict in verdicts})
     lines = []
     for area in [*areas, "all"]:
@@ -236,7 +237,7 @@ def format_areas(verdicts: Sequence[Verdict]) -> str:
 
 
 def main() -> None:
-    """Judge all faults, or those of the areas or with the words that are given."""
+    """Judge all faults, or those that match the areas or words on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("words", nargs="*", help="only these areas, or faults with these words")
     parser.add_argument("--jobs", type=int, default=2, help="copies at work (2)")

@@ -1,4 +1,4 @@
-"""Takes the documentation's pictures in a real JupyterLab: `make screenshots`, or some by name."""
+"""Takes the documentation's pictures in a real JupyterLab: `make screenshots`, or named ones."""
 
 import argparse
 import io
@@ -22,8 +22,8 @@ PICTURES = ROOT / "docs" / "pictures"
 BACKEND = "swiftshader"
 MAX_BYTES = 450_000
 MAX_BYTES_MOVING = 1_500_000  # of an animation
-WINDOW = {"width": 1120, "height": 1700}  # all of the Layer tab
-# The first bends of notebooks/bending.ipynb, and another one that is switched off.
+WINDOW = {"width": 1120, "height": 1700}  # fits the whole Layer tab
+# The first bends of notebooks/bending.ipynb, and another, disabled one.
 BENDING = """
 import nbglcnn
 from fashion_autoencoder import load_autoencoder, load_images
@@ -38,7 +38,7 @@ viewer.show("decoder.5", view="bend")
 viewer
 """
 
-# A data set, and what is done to its picture.
+# A data set, and manipulations of its picture.
 INPUTS = """
 import nbglcnn, numpy as np
 from fashion_classifier import load_classifier, load_pictures
@@ -68,7 +68,7 @@ viewer = nbglcnn.Viewer(load_autoencoder(), pictures[:1, None] / np.float32(255)
 viewer.source = nbglcnn.Latent("encoder.6", data=pictures, labels=labels, classes=CLASSES)
 viewer
 """
-# The tour's autoencoder, from random weights; every step is done when it is asked for.
+# The tour's autoencoder with random weights; each step runs on request.
 TRAINING = """
 import asyncio, numpy as np, torch, nbglcnn
 from fashion_autoencoder import FashionAutoencoder
@@ -105,7 +105,7 @@ if training.step_count < {step}:
 while training.state != "paused" or training.step_count != {step}:
     await asyncio.sleep(0.05)
 """
-# The animation's frames: close together where much happens.
+# The animation's frames: closer together where more changes.
 FRAMES = (
     *(0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 17, 20, 24, 28, 33, 39, 46, 54, 63, 73, 85, 98, 113),
     *(130, 150, 172, 196, 220, 240),
@@ -117,7 +117,7 @@ TIMEOUT_S = 600
 
 
 def main() -> None:
-    """Take all pictures, or those whose names are given."""
+    """Take all pictures, or the named ones."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help=f"of {', '.join(PICTURE_TAKERS)}; all by default")
     names = parser.parse_args().names or list(PICTURE_TAKERS)
@@ -140,19 +140,19 @@ def main() -> None:
 
 
 def copy_notebooks(folder: Path) -> None:
-    """The notebooks of the checkout, and what lies beside them, in a folder."""
+    """Copy the checkout's notebooks, and the files beside them, to a folder."""
     for file in NOTEBOOKS.iterdir():
         if file.is_file():
             shutil.copy(file, folder)
 
 
 def run_all_cells(notebook: Notebook) -> None:
-    """Run every cell of a notebook to its end, or to an error."""
+    """Start running every cell of a notebook."""
     notebook.page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
 
 
 def hide_sidebar(notebook: Notebook) -> None:
-    """Close the file browser and select no cell that a picture shows."""
+    """Close the file browser and select a cell that isn't in the pictures."""
     notebook.page.evaluate(
         """async () => {
           await window.jupyterapp.commands.execute("application:toggle-left-area");
@@ -162,7 +162,7 @@ def hide_sidebar(notebook: Notebook) -> None:
 
 
 def viewer_cell(notebook: Notebook, number: int = 0) -> Locator:
-    """The cell that shows the Viewer with this number, scrolled to the top of the window."""
+    """Scroll to the cell with the Viewer of this number and return it."""
     index = notebook.page.evaluate(
         """async (number) => {
           const { content } = window.lab.panel();
@@ -180,7 +180,7 @@ def viewer_cell(notebook: Notebook, number: int = 0) -> Locator:
 
 
 def take_tour(lab: LabServer, page: Page) -> list[Path]:
-    """The Network tab, light and dark, the Layer tab of encoder.2, a pixel, bends, Compare."""
+    """Take the Network tab (both themes), the Layer tab of encoder.2, a pixel, bends, Compare."""
     notebook = lab.open_notebook(page, "tour.ipynb")
     run_all_cells(notebook)
     hide_sidebar(notebook)
@@ -188,7 +188,7 @@ def take_tour(lab: LabServer, page: Page) -> list[Path]:
     select_stage(cell, "encoder.2")
     notebook.page.evaluate("() => { window.lab.panel().content.activeCellIndex = 0; }")
     notebook.wait_settled()
-    notebook.page.wait_for_timeout(16_000)  # a short run is measured again after this at the latest
+    notebook.page.wait_for_timeout(16_000)  # by then even a short run has been measured again
     names = ("tour", "layer", "tour-dark", "explain", "compare")
     pictures = {name: PICTURES / f"{name}.png" for name in names}
     cell.screenshot(path=pictures["tour"])
@@ -212,7 +212,7 @@ def take_tour(lab: LabServer, page: Page) -> list[Path]:
 
 
 def take_graph(lab: LabServer, page: Page) -> list[Path]:
-    """The Network tab of a U-Net, which is a graph."""
+    """Take the Network tab of a U-Net, drawn as a graph."""
     shutil.copy(ROOT / "tests" / "support" / "denoiser.py", lab.root)
     notebook = lab.open_notebook(page)
     notebook.run(
@@ -229,12 +229,12 @@ def take_graph(lab: LabServer, page: Page) -> list[Path]:
 
 
 def take_bending(lab: LabServer, page: Page) -> list[Path]:
-    """The Bend part of the Layer tab with two bends of the tour's decoder, light and dark."""
+    """Take the Bend section with two bends of the tour's decoder, light and dark."""
     notebook = lab.open_notebook(page)
     notebook.run(BENDING)
     hide_sidebar(notebook)
     cell = viewer_cell(notebook)
-    cell.get_by_text("10 of 32").first.click()  # picks them
+    cell.get_by_text("10 of 32").first.click()  # selects these channels
     pictures = []
     for picture in each_theme(notebook, "bending"):
         notebook.wait_settled()
@@ -245,7 +245,7 @@ def take_bending(lab: LabServer, page: Page) -> list[Path]:
 
 
 def take_inputs(lab: LabServer, page: Page) -> list[Path]:
-    """The drawer of sources with a data set, light and dark."""
+    """Take the source drawer with a data set, light and dark."""
     notebook = lab.open_notebook(page)
     notebook.run(INPUTS)
     hide_sidebar(notebook)
@@ -261,14 +261,14 @@ def take_inputs(lab: LabServer, page: Page) -> list[Path]:
 
 
 def take_latent(lab: LabServer, page: Page) -> list[Path]:
-    """The drawer of sources with the latent workbench, light and dark."""
+    """Take the source drawer with the latent workbench, light and dark."""
     notebook = lab.open_notebook(page)
     notebook.run(LATENT)
     hide_sidebar(notebook)
     cell = viewer_cell(notebook)
     pictures = []
     for picture in each_theme(notebook, "latent"):
-        page.wait_for_timeout(3_000)  # what is skipped has no numbers to wait for
+        page.wait_for_timeout(3_000)  # skipped layers have no numbers to wait for
         cell.locator(".nbg-latent-cells canvas[data-done='64']").wait_for(timeout=60_000)
         view = cell.locator(".nbglcnn").bounding_box()
         drawer = cell.locator(".nbg-drawer").bounding_box()
@@ -280,7 +280,7 @@ def take_latent(lab: LabServer, page: Page) -> list[Path]:
 
 
 def take_training(lab: LabServer, page: Page) -> list[Path]:
-    """The Train tab after 240 steps, light and dark, and an animation of how it came to that."""
+    """Take the Train tab after 240 steps, light and dark, and an animation of the training."""
     notebook = lab.open_notebook(page)
     notebook.run(TRAINING)
     hide_sidebar(notebook)
@@ -300,14 +300,14 @@ def take_training(lab: LabServer, page: Page) -> list[Path]:
     cell.get_by_text(f"All views show step {FRAMES[-1]}").wait_for()
     pictures = []
     for picture in each_theme(notebook, "training"):
-        page.wait_for_timeout(3_000)  # nothing is compared with PyTorch meanwhile
+        page.wait_for_timeout(3_000)  # no comparison with PyTorch runs now
         cell.locator(".nbglcnn").screenshot(path=picture)
         pictures.append(picture)
     return [*pictures, moving]
 
 
 def take_playground(lab: LabServer, page: Page) -> list[Path]:
-    """The playground's runs and two of them compared, light and dark."""
+    """Take the playground's runs and a comparison of two, light and dark."""
     notebook = lab.open_notebook(page, "playground.ipynb")
     run_all_cells(notebook)
     notebook.wait(notebook.start("done = True"), TIMEOUT_S)
@@ -323,7 +323,7 @@ def take_playground(lab: LabServer, page: Page) -> list[Path]:
 
 
 def take_teach(lab: LabServer, page: Page) -> list[Path]:
-    """The Teach tab with the shoes of the lesson, light and dark."""
+    """Take the Teach tab with the lesson's shoes, light and dark."""
     notebook = lab.open_notebook(page)
     notebook.wait(notebook.start(TEACH), TIMEOUT_S)
     hide_sidebar(notebook)
@@ -331,14 +331,14 @@ def take_teach(lab: LabServer, page: Page) -> list[Path]:
     cell.locator(".nbg-teach [data-verdict]").wait_for(timeout=60_000)
     pictures = []
     for picture in each_theme(notebook, "teach"):
-        page.wait_for_timeout(3_000)  # nothing is compared with PyTorch meanwhile
+        page.wait_for_timeout(3_000)  # no comparison with PyTorch runs now
         cell.locator(".nbglcnn").screenshot(path=picture)
         pictures.append(picture)
     return pictures
 
 
 def capture_parts(cell: Locator, step: int) -> list[Image.Image]:
-    """The curve, a layer, and what is made of the examples, as they are after a step."""
+    """Capture the curve, a layer, and the predictions of the examples after a step."""
     cell.locator(".nbg-train[data-phase=paused]").wait_for(timeout=60_000)
     cell.locator("[data-now]").get_by_text(f"step {step} ·").wait_for()
     whole = cell.locator(".nbglcnn")
@@ -360,7 +360,7 @@ def capture_parts(cell: Locator, step: int) -> list[Image.Image]:
 
 
 def save_animation(frames: list[list[Image.Image]]) -> Path:
-    """A looping picture; each part has the same place in all frames."""
+    """Save a looping animation; each part has the same position in all frames."""
     heights = [max(one.height for one in part) for part in zip(*frames, strict=True)]
     width = frames[0][0].width
     size = (FRAME_WIDTH, round(sum(heights) * FRAME_WIDTH / width))
@@ -385,7 +385,10 @@ def select_stage(cell: Locator, layer: str) -> None:
 
 
 def each_theme(notebook: Notebook, name: str) -> Iterator[Path]:
-    """The files of a picture, light and dark, while JupyterLab is so; light again behind them."""
+    """Yield a picture's file for each theme, light and dark, with JupyterLab set to the theme.
+
+    Restores the light theme at the end.
+    """
     for word, ending in (("Light", ""), ("Dark", "-dark")):
         notebook.change_theme(word)
         notebook.page.mouse.move(0, 0)
@@ -394,17 +397,17 @@ def each_theme(notebook: Notebook, name: str) -> Iterator[Path]:
 
 
 def change_theme(notebook: Notebook, word: str) -> None:
-    """Make JupyterLab light or dark, and draw the Viewer anew."""
+    """Switch JupyterLab to light or dark, and wait until the Viewer is redrawn."""
     notebook.change_theme(word)
     notebook.wait_settled()
 
 
 def shrink(picture: Path) -> int:
-    """Save a picture as small as PNG can; its bytes, which must be few enough for a repository."""
+    """Compress a PNG as far as possible; return its size, or exit if it exceeds the limit."""
     moves = picture.suffix == ".webp"
     if not moves:
         with Image.open(picture) as image:
-            # zlib's own strategy: that of `optimize` makes these files 4 % larger.
+            # zlib's default strategy: the one of `optimize` makes these files 4 % larger.
             image.convert("RGB").save(picture, compress_level=9, compress_type=0)
     size, most = picture.stat().st_size, MAX_BYTES_MOVING if moves else MAX_BYTES
     if size > most:

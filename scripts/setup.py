@@ -1,4 +1,4 @@
-"""Prepares a checkout: .venv, an editable install, the front-end; skips what is done already."""
+"""Prepares a checkout: .venv, an editable install, the front-end; skips completed steps."""
 
 import sys
 
@@ -24,7 +24,7 @@ OPENGL = ("libegl1", "libegl-mesa0", "libgl1", "libgles2", "libgl1-mesa-dri")
 
 
 def main() -> None:
-    """Do it all; `--tests` adds what the tests need: a browser, OpenGL and trained networks."""
+    """Run all steps; `--tests` adds the tests' needs: a browser, OpenGL and trained networks."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tests", action="store_true", help="Chromium, OpenGL and weights too")
     tests = parser.parse_args().tests
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def create_environment() -> None:
-    """An up-to-date .venv, made anew when the checkout moved: its scripts name their folder."""
+    """Create or update .venv; recreate it if the checkout moved: its scripts have full paths."""
     stamp = VENV / "nbglcnn-installed"
     inputs = hash_files(
         ROOT / name for name in ("pyproject.toml", "constraints.txt", "hatch_build.py")
@@ -49,7 +49,7 @@ def create_environment() -> None:
     if have == want:
         return
     if have[:1] != want[:1]:
-        if importlib.util.find_spec("ensurepip") is None:  # Debian's Python comes without
+        if importlib.util.find_spec("ensurepip") is None:  # Debian's Python may lack it
             system_packages(["python3-venv"])
         print("Creating .venv", flush=True)
         run([sys.executable, "-m", "venv", *(["--clear"] if have else []), str(VENV)])
@@ -61,12 +61,12 @@ def create_environment() -> None:
 
 
 def missing_for_tests() -> list[str]:
-    """Debian packages that are needed and not installed."""
+    """The required Debian packages that aren't installed."""
     missing = [] if any(map(shutil.which, BROWSERS)) else ["chromium"]
     if sys.platform != "linux":
-        return missing  # Windows and macOS come with OpenGL
+        return missing  # Windows and macOS include OpenGL
     if shutil.which("dpkg-query") is None:
-        return missing  # not Debian: no way to ask; the tests' own errors name what they miss
+        return missing  # not Debian, so unknown; the tests' errors name missing packages
     known = subprocess.run(
         ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *OPENGL],
         capture_output=True,
@@ -76,7 +76,7 @@ def missing_for_tests() -> list[str]:
 
 
 def system_packages(missing: list[str]) -> None:
-    """Install these through apt as root; without root or apt, say what to install and stop."""
+    """Install packages by apt as root; without root or apt, print what to install and exit."""
     if not missing:
         return
     names = " ".join(missing)
@@ -91,7 +91,7 @@ def system_packages(missing: list[str]) -> None:
 
 
 def run(command: list[str]) -> None:
-    """Run a command in the checkout; end with its exit status when it fails."""
+    """Run a command in the checkout; if it fails, exit with its status."""
     status = subprocess.run(command, cwd=ROOT).returncode
     if status:
         sys.exit(f"`{' '.join(command)}` failed with exit status {status}.")

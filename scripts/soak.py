@@ -1,8 +1,8 @@
-"""Ten minutes of what a reader does to Viewers in a real JupyterLab: `make soak`.
+"""Simulates ten minutes of a user's actions on Viewers in a real JupyterLab: `make soak`.
 
-Cells run again, inputs and weights change, Viewers open and close, layers are selected. Between the
-rounds, in the same state each time, everything that may grow is counted; a line through the counts
-says by how much a round it does. `make soak ARGS="--minutes 2"` is shorter.
+Cells are rerun, inputs and weights change, Viewers open and close, layers are selected. After each
+round, always in the same state, all growing resources are counted; a linear fit gives their growth
+per round. `make soak ARGS="--minutes 2"` is shorter.
 """
 
 import argparse
@@ -30,8 +30,8 @@ from leaks import (
 from nbglcnn.tables import table
 
 TESTS = Path(__file__).resolve().parents[1] / "tests" / "support"
-WARM_UP_ROUNDS = 8  # rounds in which the page and the kernel fill their caches
-HEAP_BYTES = 10_000  # a cell's run may add to the heap besides what JupyterLab keeps of any run
+WARM_UP_ROUNDS = 8  # rounds that fill the caches of the page and the kernel
+HEAP_BYTES = 10_000  # heap growth allowed per cell run, beyond JupyterLab's own
 PREPARE_CELL = f"""
 import sys
 sys.path.insert(0, {str(TESTS)!r})
@@ -42,15 +42,15 @@ from viewer_models import autoencoder, pictures
 models = [autoencoder(k) for k in range(2)]
 again = itertools.cycle(range(6))  # the page keeps what it was sent, up to 64 MiB
 """
-# Fixed cells, run again and again: new ones would be JupyterLab's own growth.
+# Fixed cells that are rerun: new cells would add JupyterLab's own growth.
 VIEWER_CELL = "viewer = Viewer(models[0], pictures(0))\nviewer.output\ndisplay(viewer)"
 ROUND_CELLS = (
-    # Other inputs, some of them read and some overtaken by the next.
+    # Other inputs; some are read, and some are replaced by the next before a read.
     "for k in range(5):\n    viewer.input = pictures(next(again))\n    if k % 2: viewer.output",
-    # Two more, one of them never shown.
+    # Two more Viewers; one of them is never displayed.
     "more = [Viewer(models[1], pictures(k)) for k in range(2)]\n"
     "values = [one.activations.to_dict() for one in more]\ndisplay(more[0])",
-    # autoencoder(4 * k) has the shapes of autoencoder(0).
+    # autoencoder(4 * k) has the same shapes as autoencoder(0).
     "viewer.load_state_dict(autoencoder(4 * next(again)).state_dict())\nviewer.output",
     "for key in list(viewer.activations)[1:4]: viewer.selected = {'layer': key}\n"
     "viewer.selected = None\n"
@@ -60,7 +60,7 @@ ROUND_CELLS = (
 
 
 def main() -> int:
-    """Soak, and say what grew."""
+    """Run the soak test and report growth."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=10)
     minutes = parser.parse_args().minutes
@@ -73,7 +73,7 @@ def main() -> int:
             new_notebook(lab, browser, script=COUNT_LISTENERS) as notebook,
         ):
             notebook.run(PREPARE_CELL)
-            # As in a round, each run makes another cell the active one.
+            # As in a round, each run activates another cell.
             bare = bare_widget_growth(notebook, 10, 40, 10, cells=2)["bytes"]
             rows = run_rounds(notebook, minutes * 60)
         browser.close()
@@ -81,7 +81,7 @@ def main() -> int:
 
 
 def run_rounds(notebook: Notebook, seconds: float) -> list[dict[str, int]]:
-    """The counts after each round."""
+    """Run rounds for `seconds`; return the counts after each round."""
     cells = []
     for source in (VIEWER_CELL, *ROUND_CELLS):
         cells.append(notebook.start(source))
@@ -101,9 +101,9 @@ def run_rounds(notebook: Notebook, seconds: float) -> list[dict[str, int]]:
 
 
 def report_growth(rows: list[dict[str, int]], heap_limit: float) -> int:
-    """Print each counter's slope; 1 when one grows, or when there is too little to tell.
+    """Print each counter's slope; return 1 if one grows, or if there are too few rounds.
 
-    `heap_limit` is the bytes that a round may add to the heap.
+    `heap_limit` is the number of bytes by which the heap may grow per round.
     """
     if len(rows) < 5:
         print(f"{len(rows)} rounds after the first {WARM_UP_ROUNDS} are too few to tell")

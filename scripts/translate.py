@@ -1,4 +1,4 @@
-"""Translates Python functions of a single expression, as of plan/constraints.py, to TypeScript."""
+"""Translates single-expression Python functions to TypeScript, such as plan/constraints.py."""
 
 import ast
 import json
@@ -21,7 +21,7 @@ OPERATORS: dict[type[ast.AST], str] = {
     ast.And: "&&",
     ast.Or: "||",
 }
-# What a builtin is called in TypeScript; `len`, `sum` and `range` are functions there too.
+# A builtin's TypeScript name; `len`, `sum` and `range` are functions there too.
 BUILTINS = {"min": "Math.min", "max": "Math.max", "len": "len", "sum": "sum", "range": "range"}
 TYPES = {"int": "number", "str": "string", "bool": "boolean", "object": "unknown", "None": "null"}
 GENERIC = {
@@ -33,7 +33,7 @@ GENERIC = {
 
 
 class Translator:
-    """Translates a module's functions, records and constants; raises where it cannot."""
+    """Translates a module's functions, records and constants; raises for unsupported code."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Translator:
         self.names = {name: to_camel_case(name) for name in [*functions, *excluded]} | names
 
     def module(self) -> str:
-        """All that is defined at the top level, but what is left out."""
+        """All top-level definitions except the excluded ones."""
         return "\n".join(filter(None, map(self._definition, self.tree.body)))
 
     def _definition(self, node: ast.stmt) -> str:
@@ -88,14 +88,14 @@ class Translator:
                 kind = self.type(node.annotation)
                 text = f"const {name}: {kind} = {self.expression(value)};\n"
             case ast.Expr() | ast.Import() | ast.ImportFrom() | ast.If():
-                return ""  # the module's own docstring, and what it imports
+                return ""  # the module's docstring and imports
             case _:
                 raise NotImplementedError(f"more than an expression: {ast.unparse(node)}")
         comment = f"/** {doc.splitlines()[0]} */\n" if doc else ""
         return f"{comment}{'export ' if name in self.exported else ''}{text}"
 
     def type(self, node: ast.expr | None) -> str:
-        """A type annotation."""
+        """Translate a type annotation."""
         match node:
             case ast.Name(id=name):
                 return TYPES.get(name) or self.names.get(name, name)
@@ -109,7 +109,7 @@ class Translator:
         raise NotImplementedError(f"type {ast.unparse(node) if node else None}")
 
     def expression(self, node: ast.expr) -> str:
-        """An expression, in parentheses where it needs them anywhere."""
+        """Translate an expression, with parentheses if it may need them in any context."""
         match node:
             case ast.Constant(value=value):
                 return json.dumps(value, ensure_ascii=False)
@@ -160,7 +160,7 @@ class Translator:
         raise NotImplementedError(ast.unparse(node))
 
     def _used_parameters(self, names: list[str], body: ast.expr) -> list[str]:
-        """A function's parameters as far as the last one it uses, unused ones with a _."""
+        """A function's parameters up to the last used one; unused ones get a _ prefix."""
         used = {one.id for one in ast.walk(body) if isinstance(one, ast.Name)}
         while names and names[-1] not in used:
             names.pop()
@@ -225,7 +225,10 @@ class Translator:
         item: ast.expr,
         ending: str = "",
     ) -> str:
-        """`items.filter(…).map(…)`, or `every` in place of `map`; nested for nested loops."""
+        """Translate a comprehension to `items.filter(…).map(…)`; nested for nested loops.
+
+        The method is `every` instead of `map` for `all`.
+        """
         (first, *others) = generators
         items = self.expression(first.iter)
         for test in first.ifs:
@@ -237,7 +240,7 @@ class Translator:
         return f"{items}.{method}(({target}) => {self.expression(item)}{ending})"
 
     def _target(self, node: ast.expr, *used_in: ast.expr) -> str:
-        """What a loop takes apart, without the names that are not used."""
+        """A loop's destructuring target, without unused names."""
         used = {one.id for each in used_in for one in ast.walk(each) if isinstance(one, ast.Name)}
         match node:
             case ast.Name(id=name):

@@ -1,9 +1,10 @@
-"""Networks of other packages with random statistics, every layer against PyTorch: `make wild`.
+"""Compares every layer of other packages' networks with PyTorch: `make wild`.
 
-Their packages come into an environment of their own, which shares PyTorch and nbglcnn with .venv.
-Each network runs in a process of its own, with bounds of time and memory. docs/wild.md has the
-table, with the commit of each row; rows that it has are kept. build/wild.json keeps what was found
-before the table is written, so that a run that was stopped goes on where it was.
+The networks get random statistics. Their packages are installed into a separate environment, which
+shares PyTorch and nbglcnn with .venv. Each network runs in its own process, with limits on time and
+memory. docs/wild.md has the table, with the commit of each row; existing rows are kept.
+build/wild.json stores the results before the table is written, so that an interrupted run resumes
+where it stopped.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ HOME = ROOT / ".cache" / "wild"
 PYTHON = HOME / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 RECORD = ROOT / "build" / "wild.json"
 TABLE = ROOT / "docs" / "wild.md"
-# torchvision is bound to one torch, whose CUDA build it asks for; so it comes without what it
-# needs, which .venv has. 0.28 is the one of torch 2.13. Others ask for older ones, or for much
-# that their networks don't need.
+# torchvision is tied to one version of torch and requires its CUDA build, so it is installed
+# without dependencies, which .venv has. 0.28 matches torch 2.13. Other packages require older
+# versions, or many packages that their networks don't use.
 PACKAGES_WITHOUT_DEPS = [
     "torchvision==0.28.*",
     "antialiased-cnns==0.3",
@@ -64,16 +65,16 @@ PACKAGES = [
     "spandrel==0.4.*",
     "scipy",
 ]
-NETWORK_LIMIT_S = 300  # for a network, on a machine that does nothing else
-MEMORY_LIMIT = 12 * 2**30  # of address space: llvmpipe and PyTorch reserve much that they don't use
+NETWORK_LIMIT_S = 300  # for a network, on an otherwise idle machine
+MEMORY_LIMIT = 12 * 2**30  # of address space: llvmpipe and PyTorch reserve more than they use
 BEGIN, END = "<!-- made by `make wild`: begin -->", "<!-- made by `make wild`: end -->"
 
 
-# One network, in a process of its own
+# One network, in its own process
 
 
 def verify_network(network: Network) -> dict[str, Any]:
-    """What becomes of a network: equal, wrong or refused, and the seconds of each step."""
+    """Compare a network: equal, wrong or refused, and the seconds of each step."""
     import numpy as np
     import torch
 
@@ -124,7 +125,7 @@ def _record_seconds(seconds: dict[str, float], step: str) -> Iterator[None]:
 
 
 def random_statistics(model: Any) -> None:
-    """Numbers that let no layer hide: fresh ones have scales of 1e-6 and variances of 1."""
+    """Randomize statistics, so that initial scales of 1e-6 or variances of 1 hide no layer."""
     import torch
 
     random = torch.Generator().manual_seed(1)
@@ -143,7 +144,7 @@ def random_statistics(model: Any) -> None:
             if not tensor.numel() or not tensor.is_floating_point():
                 continue
             first = tensor.reshape(-1)[0]
-            if bool((tensor == first).all()):  # ones, zeros, layer scales of 1e-6
+            if bool((tensor == first).all()):  # ones, zeros, and layer scales of 1e-6
                 middle = 1.0 if float(first) == 1 else 0.0
                 tensor.copy_(middle + uniform(tensor, -0.2, 0.2))
 
@@ -155,7 +156,7 @@ def _random_picture(shape: Sequence[int], seed: int) -> Any:
 
 
 def warm_up() -> None:
-    """Import and make once what every network needs."""
+    """Import modules and run once what every network needs."""
     import warnings
 
     warnings.simplefilter("ignore")
@@ -169,7 +170,7 @@ def warm_up() -> None:
 
 
 def run_network(name: str) -> dict[str, Any]:
-    """Try a network, with a bound of memory."""
+    """Compare a network under a memory limit."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
     try:
         return verify_network(wild_networks()[name])
@@ -179,11 +180,11 @@ def run_network(name: str) -> dict[str, Any]:
         return {"status": "error", "why": f"{type(error).__name__}: {error} ({at})"}
 
 
-# All of them
+# All networks
 
 
 def create_environment() -> None:
-    """An environment with the packages, on top of .venv."""
+    """Create an environment with the packages, on top of .venv."""
     stamp, want = HOME / "installed", "\n".join([*PACKAGES_WITHOUT_DEPS, *PACKAGES])
     if Path(sys.prefix).resolve() == HOME.resolve():
         return
@@ -195,7 +196,7 @@ def create_environment() -> None:
     inside = [sys.executable, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     [ours] = subprocess.run(inside, capture_output=True, text=True, check=True).stdout.split()
     theirs = subprocess.run([PYTHON, *inside[1:]], capture_output=True, text=True, check=True)
-    # What .venv has counts as installed: no second PyTorch.
+    # The packages of .venv count as installed, so PyTorch isn't installed twice.
     (Path(theirs.stdout.strip()) / "nbglcnn-wild.pth").write_text(ours + "\n")
     pip = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     pip += ["-c", ROOT / "constraints.txt"]
@@ -207,7 +208,7 @@ def create_environment() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A network in a process of its own, forked from this one, which is warm."""
+    """A network in its own process, forked from this process, which has everything imported."""
 
     name: str
     process: int
@@ -217,7 +218,7 @@ class Child:
 
     @classmethod
     def start(cls, name: str) -> Child:
-        """Fork; the pipe will have what was found."""
+        """Fork; the child writes its result to the pipe."""
         reading, writing = os.pipe()
         process = os.fork()
         if not process:
@@ -226,12 +227,12 @@ class Child:
                 os.dup2(log.fileno(), 2)
             found = json.dumps(run_network(name)).encode()
             os.write(writing, found)
-            os._exit(0)  # whatever it has opened ends with it
+            os._exit(0)  # everything it has opened is closed too
         os.close(writing)
         return cls(name, process, reading, _log_path(process), time.perf_counter())
 
     def collect(self, seconds: float, *, done: bool) -> dict[str, Any]:
-        """What it has found, or why it has not."""
+        """The child's result, or why there is none."""
         if not done:
             os.kill(self.process, signal.SIGKILL)
         _, status = os.waitpid(self.process, 0)
@@ -254,7 +255,7 @@ def _log_path(process: int) -> Path:
 
 
 def run(names: Sequence[str], seconds: float, jobs: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Try networks, so many at a time, each in a process of its own; gives them as they end."""
+    """Compare networks, `jobs` at a time, each in its own process; yield results as they finish."""
     waiting, children = list(names), list[Child]()
     while waiting or children:
         while waiting and len(children) < jobs:
@@ -269,13 +270,13 @@ def run(names: Sequence[str], seconds: float, jobs: int) -> Iterator[tuple[str, 
 
 
 def commit() -> str:
-    """The commit that is tried, and whether something was altered since."""
+    """The commit under test, with a mark for uncommitted changes."""
     git = ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=7", "--exclude=*", "--dirty=+"]
     return subprocess.run(git, capture_output=True, text=True).stdout.strip()
 
 
 def format_results(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """The counts, a row for each package, and the networks that aren't equal with the reason."""
+    """Format the counts, a row per package, and the networks that aren't equal with the reason."""
     counts = Counter(result["status"] for result in results.values())
     said = ", ".join(f"{counts[status]} {status}" for status, _ in counts.most_common())
     layers = sum(result.get("layers", 0) for result in results.values())
@@ -298,7 +299,7 @@ def format_results(results: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def format_dates(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """The days and commits of the rows, and how many networks ran beside each other."""
+    """The dates and commits of the rows, and how many networks ran concurrently."""
     dates = sorted({result["date"] for result in results.values()})
     of = Counter(result.get("commit", "unknown") for result in results.values())
     commits = ", ".join(f"{name} ({count})" if len(of) > 1 else name for name, count in of.items())
@@ -319,7 +320,7 @@ def _row(package: str, found: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def main() -> int:
-    """Run what is asked for and has no result yet; 1 when a network is wrong or fails."""
+    """Run selected networks that have no result yet; return 1 if one is wrong or fails."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("only", nargs="*", help="parts of networks' names; they run anew")
     parser.add_argument("--anew", action="store_true", help="forget what was found before")
@@ -354,7 +355,7 @@ def main() -> int:
         sys.stdout.flush()
         RECORD.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
     print(format_results(results))
-    if len(results) == len(names):  # the page is of all networks
+    if len(results) == len(names):  # the page covers all networks
         before, _, rest = TABLE.read_text("utf-8").partition(BEGIN)
         after = rest.partition(END)[2]
         TABLE.write_text(f"{before}{BEGIN}\n{format_results(results)}\n{END}{after}", "utf-8")

@@ -29,7 +29,7 @@ FUNCTIONS: Mapping[str, Any] = {
 
 
 def evaluate_formula(formula: str, x: Array, **values: Array) -> Array:
-    """What a formula gives in double precision, by NumPy."""
+    """Evaluate a formula in double precision with NumPy."""
     with np.errstate(all="ignore"):
         names = {"__builtins__": {}, **FUNCTIONS, "x": x.astype(np.float64), **values}
         return np.asarray(eval(formula, names)) + 0 * names["x"]

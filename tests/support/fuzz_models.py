@@ -1,4 +1,4 @@
-"""Small ONNX models that the fuzzer mutates: together they hold most of the ways through load."""
+"""Small ONNX models that the fuzzer mutates; together they cover most code paths of `load`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def model_of(
     *,
     opset: int = 21,
 ) -> ModelProto:
-    """A model from nodes, its inputs' shapes, its outputs' names and its constants."""
+    """Build a model from nodes, input shapes, output names and constants."""
     graph = helper.make_graph(
         nodes,
         name,
@@ -34,12 +34,12 @@ def model_of(
 
 
 def weights(*shape: int) -> np.ndarray:
-    """Numbers that differ, by a fixed seed."""
+    """Normally distributed numbers with a fixed seed."""
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
 
 
 def autoencoder() -> ModelProto:
-    """Convolutions down to a code and transposed ones back, in the words of an old operator set."""
+    """Convolutions down to a code and transposed ones back, in an old operator set."""
     nodes = [
         node("Conv", ["x", "w1", "b1"], ["c1"], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4),
         node("LeakyRelu", ["c1"], ["r1"], alpha=0.1),
@@ -91,7 +91,7 @@ def residual() -> ModelProto:
 
 
 def attention() -> ModelProto:
-    """Two heads of attention with a LayerNormalization, shapes computed from the input's."""
+    """Two attention heads with a LayerNormalization; shapes are computed from the input's shape."""
     nodes = [
         node("LayerNormalization", ["x", "s", "b"], ["n"], axis=-1, epsilon=1e-5),
         node("MatMul", ["n", "wqkv"], ["qkv"]),
@@ -126,7 +126,7 @@ def attention() -> ModelProto:
 
 
 def resizing() -> ModelProto:
-    """Two inputs through what moves pixels: Resize, Pad, Slice, Gather, Tile, GridSample, ..."""
+    """Two inputs through operators that move pixels: Resize, Pad, Slice, Gather, GridSample, …."""
     nodes = [
         node("Shape", ["x"], ["size"]),
         node("Gather", ["size", "last"], ["hw"], axis=0),
@@ -167,7 +167,7 @@ def resizing() -> ModelProto:
 
 
 def volumes() -> ModelProto:
-    """A small network over volumes, and a line of convolutions in one dimension."""
+    """A small network over volumes, and a chain of 1-D convolutions."""
     nodes = [
         node("Conv", ["x", "w1", "b"], ["c"], kernel_shape=[3, 2, 3], pads=[1, 0, 1, 1, 1, 1]),
         node("InstanceNormalization", ["c", "s", "b"], ["n"], epsilon=1e-4),
@@ -192,6 +192,6 @@ def volumes() -> ModelProto:
 
 @cache
 def seeds() -> tuple[tuple[str, bytes], ...]:
-    """The name and the bytes of each."""
+    """The name and the serialized bytes of each seed model."""
     models = [make() for make in (autoencoder, residual, attention, resizing, volumes)]
     return tuple((model.graph.name, model.SerializeToString()) for model in models)

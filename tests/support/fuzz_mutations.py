@@ -1,4 +1,4 @@
-"""Ways to damage a model: a few bytes of its file, or a few parts of its structure."""
+"""Ways to damage a model: change a few bytes of its file, or a few parts of its structure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ OPERATORS = tuple(sorted({s.name for s in onnx.defs.get_all_schemas() if not s.d
 
 
 def mutate_bytes(data: bytes, random: Random) -> bytes:
-    """The bytes with one to three places flipped, replaced, cut out, doubled or put in."""
+    """Flip, replace, delete, duplicate or insert bytes in one to three places."""
     changed = bytearray(data)
     for _ in range(random.randint(1, 3)):
         if not changed:
@@ -64,12 +64,12 @@ def mutate_bytes(data: bytes, random: Random) -> bytes:
                 del changed[at : at + size]
             case 4:
                 changed[at:at] = random.randbytes(size)
-            case 5:  # a number as protobuf writes it, or in eight bytes
+            case 5:  # a number as a protobuf varint or in eight bytes
                 number = random.choice((*SIZES, *EXTREME_INTEGERS)) % 2**64
                 wide = struct.pack("<Q", number)
                 text = random.choice((wide, _varint(number)))
                 changed[at : at + random.choice((0, 1, len(text)))] = text
-            case 6:  # a piece of it at another place
+            case 6:  # copies a piece to another place
                 start = random.randrange(len(changed))
                 changed[at:at] = changed[start : start + size]
             case _:
@@ -86,7 +86,7 @@ def _varint(number: int) -> bytes:
 
 
 def mutate_structure(data: bytes, random: Random) -> bytes:
-    """The model with one to four parts changed: each change by itself leaves a readable file."""
+    """Return the model with one to four changes, each of which alone leaves a readable file."""
     model = onnx.load_model_from_string(data)
     for _ in range(random.choice((1, 1, 2, 3, 4))):
         random.choice(MUTATIONS)(model, random)
@@ -104,7 +104,7 @@ def _float(random: Random, old: float = 1.0) -> float:
 
 
 def _values(model: ModelProto) -> list[str]:
-    """All values' names, but for those that were lost."""
+    """The names of all values, except those of outputs that were removed."""
     graph = model.graph
     names = [v.name for v in (*graph.input, *graph.initializer)]
     return [*names, *(name for node in graph.node for name in node.output)] or ["x"]
@@ -127,7 +127,7 @@ def _one_tensor(model: ModelProto, random: Random) -> TensorProto:
 
 
 def _array(tensor: TensorProto) -> np.ndarray | None:
-    """A constant's numbers, if an earlier change has left them readable."""
+    """The elements of a constant, or None if an earlier change made them unreadable."""
     try:
         return numpy_helper.to_array(tensor)
     except Exception:
@@ -135,7 +135,7 @@ def _array(tensor: TensorProto) -> np.ndarray | None:
 
 
 def _list(items: list[Any], random: Random, fresh: Callable[..., Any]) -> list[Any]:
-    """The list with an item changed, put in, taken out or doubled."""
+    """Return the list with one item changed, inserted, removed or duplicated."""
     at = random.randrange(len(items) + 1)
     match random.randrange(6):
         case 0:
@@ -154,14 +154,14 @@ def _list(items: list[Any], random: Random, fresh: Callable[..., Any]) -> list[A
 
 
 def _change_items(items: Any, random: Random, fresh: Callable[..., Any]) -> None:
-    """The same to a repeated field."""
+    """Apply `_list` to a repeated protobuf field."""
     changed = _list(list(items), random, fresh)
     del items[:]
     items.extend(changed)
 
 
 def change_input_dims(model: ModelProto, random: Random) -> None:
-    """Another size, rank or a symbol for an input."""
+    """Change an input's size or rank, or give it a symbolic dimension."""
     if model.graph.input:
         shape = random.choice(model.graph.input).type.tensor_type.shape
         dims = _list([d.dim_value for d in shape.dim], random, _integer)
@@ -173,13 +173,13 @@ def change_input_dims(model: ModelProto, random: Random) -> None:
 
 
 def change_tensor_dims(model: ModelProto, random: Random) -> None:
-    """Another shape of a constant; its bytes no longer fit."""
+    """Change the shape of a constant so that its bytes no longer fit."""
     tensor = _one_tensor(model, random)
     _change_items(tensor.dims, random, _integer)
 
 
 def change_tensor_shape(model: ModelProto, random: Random) -> None:
-    """Another shape of a constant, with bytes for it."""
+    """Change the shape of a constant and resize its data to fit."""
     tensor = _one_tensor(model, random)
     dims = _list(list(tensor.dims), random, lambda random, _=0: random.randrange(0, 9))
     old = _array(tensor)
@@ -189,7 +189,7 @@ def change_tensor_shape(model: ModelProto, random: Random) -> None:
 
 
 def change_integers(model: ModelProto, random: Random) -> None:
-    """Other numbers in a constant of integers: axes, sizes, pads, indices."""
+    """Change a number in an integer constant: axes, sizes, pads, indices."""
     tensors = [t for t in model.graph.initializer if t.data_type == TensorProto.INT64]
     if tensors:
         tensor = random.choice(tensors)
@@ -203,7 +203,7 @@ def change_integers(model: ModelProto, random: Random) -> None:
 
 
 def change_floats(model: ModelProto, random: Random) -> None:
-    """A special number in a constant of floats: weights, scales, limits."""
+    """Put a special number into a float constant: weights, scales, limits."""
     tensors = [t for t in model.graph.initializer if t.data_type == TensorProto.FLOAT]
     if tensors:
         tensor = random.choice(tensors)
@@ -215,7 +215,7 @@ def change_floats(model: ModelProto, random: Random) -> None:
 
 
 def change_tensor_type(model: ModelProto, random: Random) -> None:
-    """Another element type of a constant, its numbers converted or its bytes left as they are."""
+    """Change a constant's element type, converting its numbers or leaving its bytes as they are."""
     tensor = _one_tensor(model, random)
     if random.random() < 0.3:
         tensor.data_type = random.randrange(-1, 27)
@@ -228,7 +228,7 @@ def change_tensor_type(model: ModelProto, random: Random) -> None:
 
 
 def change_tensor_storage(model: ModelProto, random: Random) -> None:
-    """Bytes too many or too few, in a second field, in another file, or in segments."""
+    """Store too many or too few bytes, or use a second field, another file or segments."""
     tensor = _one_tensor(model, random)
     match random.randrange(5):
         case 0:
@@ -245,7 +245,7 @@ def change_tensor_storage(model: ModelProto, random: Random) -> None:
 
 
 def change_attribute(model: ModelProto, random: Random) -> None:
-    """Another value of an attribute."""
+    """Change the value of an attribute."""
     node = _one_node(model, random)
     if not node.attribute:
         return add_attribute(model, random)
@@ -268,7 +268,7 @@ def change_attribute(model: ModelProto, random: Random) -> None:
 
 
 def change_attribute_kind(model: ModelProto, random: Random) -> None:
-    """Another name or type of an attribute, none, or two of the name."""
+    """Rename, retype, remove or duplicate an attribute."""
     node = _one_node(model, random)
     if not node.attribute:
         return
@@ -287,7 +287,7 @@ def change_attribute_kind(model: ModelProto, random: Random) -> None:
 
 
 def add_attribute(model: ModelProto, random: Random) -> None:
-    """An attribute that the operator has and the node lacks, with a value of its type."""
+    """Add an attribute that the operator defines and the node lacks, with a value of its type."""
     _add_attribute(_one_node(model, random), random)
 
 
@@ -317,12 +317,12 @@ def _add_attribute(node: NodeProto, random: Random) -> None:
 
 
 def change_input_edge(model: ModelProto, random: Random) -> None:
-    """A node takes another value, one more, one less, or them in another order."""
+    """Change a node's inputs: another value, one more, one fewer, or another order."""
     _change_names(_one_node(model, random).input, random, (*_values(model), "", "none"))
 
 
 def change_output_edge(model: ModelProto, random: Random) -> None:
-    """A node gives a value of another name, one more or one less."""
+    """Change a node's outputs: another name, one more or one fewer."""
     _change_names(_one_node(model, random).output, random, (*_values(model), "new", ""))
 
 
@@ -331,7 +331,7 @@ def _change_names(items: Any, random: Random, names: Sequence[str]) -> None:
 
 
 def change_operator(model: ModelProto, random: Random) -> None:
-    """Another operator, mostly of ONNX's, or another domain."""
+    """Change a node's operator, mostly to another ONNX operator, or its domain."""
     node = _one_node(model, random)
     if random.random() < 0.1:
         node.domain = random.choice(("ai.onnx", "com.microsoft", *NAMES))
@@ -344,7 +344,7 @@ def change_operator(model: ModelProto, random: Random) -> None:
 
 
 def insert_node(model: ModelProto, random: Random) -> None:
-    """A node of any operator on an edge, with as many inputs as it may have."""
+    """Insert a node of a random operator on an edge, with as many inputs as the operator allows."""
     names = _values(model)
     schema = _schema(random.choice(OPERATORS))
     count = random.randint(min(schema.min_input, 6), min(schema.max_input, 6))
@@ -361,7 +361,7 @@ def insert_node(model: ModelProto, random: Random) -> None:
 
 
 def move_nodes(model: ModelProto, random: Random) -> None:
-    """A node left out, twice there, or all in another order."""
+    """Remove or duplicate a node, or reorder all nodes."""
     nodes = list(model.graph.node)
     if not nodes:
         return
@@ -379,7 +379,7 @@ def move_nodes(model: ModelProto, random: Random) -> None:
 
 
 def change_name(model: ModelProto, random: Random) -> None:
-    """An odd name of a node, the graph, or of a value, here or wherever it is used."""
+    """Give an odd name to a node, the graph or a value, either in one place or at every use."""
     name = random.choice(NAMES)
     match random.randrange(4):
         case 0:
@@ -401,7 +401,7 @@ def change_name(model: ModelProto, random: Random) -> None:
 
 
 def move_initializers(model: ModelProto, random: Random) -> None:
-    """A constant left out, twice there, or made an input or an output too."""
+    """Remove or duplicate a constant, or declare it as an input or output too."""
     tensors = model.graph.initializer
     if not tensors:
         return
@@ -419,7 +419,7 @@ def move_initializers(model: ModelProto, random: Random) -> None:
 
 
 def change_types(model: ModelProto, random: Random) -> None:
-    """Another type of an input or output, as declared."""
+    """Change the declared type of an input or output."""
     values = [*model.graph.input, *model.graph.output]
     if not values:
         return
@@ -434,7 +434,7 @@ def change_types(model: ModelProto, random: Random) -> None:
 
 
 def change_ends(model: ModelProto, random: Random) -> None:
-    """Another output, one more or one less, or another operator set."""
+    """Change, add or remove an output, or change the operator set."""
     match random.randrange(3):
         case 0:
             model.graph.output.add(name=random.choice(_values(model)))

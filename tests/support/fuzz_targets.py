@@ -1,4 +1,4 @@
-"""Compilers with faults, for the test that the fuzzer finds them. Each fails at damaged models."""
+"""Faulty compilers for the fuzzer's own test. Each one fails on damaged models only."""
 
 import ctypes
 import time
@@ -10,28 +10,28 @@ UNDAMAGED = {data for _, data in seeds()}
 
 
 def raise_foreign_error(data: bytes) -> str:
-    """An exception that is not ours."""
+    """Raise an exception that isn't one of ours."""
     if data not in UNDAMAGED:
         raise KeyError("not ours")
     return "accepted"
 
 
 def crash_process(data: bytes) -> str:
-    """A process that ends: it reads at address 0."""
+    """Crash the process by reading at address 0."""
     if data not in UNDAMAGED:
         ctypes.string_at(0)
     return "accepted"
 
 
 def hang(data: bytes) -> str:
-    """A hang without work."""
+    """Hang without using CPU time."""
     if data not in UNDAMAGED:
         time.sleep(60)
     return "accepted"
 
 
 def exceed_cpu_time(data: bytes) -> str:
-    """Nearly twice a tenth of a second of work, on each machine."""
+    """Use 0.18 s of CPU time, scaled to this machine's speed."""
     end = time.process_time() + (0.18 * machine_slowdown() if data not in UNDAMAGED else 0)
     while time.process_time() < end:
         pass
@@ -39,7 +39,7 @@ def exceed_cpu_time(data: bytes) -> str:
 
 
 def exceed_memory(data: bytes) -> str:
-    """More memory than there is a budget for."""
+    """Allocate more memory than the budget allows."""
     if data not in UNDAMAGED:
         bytearray(2**31)
     return "accepted"

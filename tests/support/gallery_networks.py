@@ -1,4 +1,4 @@
-"""The gallery's networks with random weights, after those in the papers."""
+"""The gallery's networks after those in the papers, with random weights."""
 
 from itertools import pairwise
 
@@ -26,7 +26,7 @@ def vgg11() -> nn.Module:
 
 
 class DenseLayer(nn.Module):
-    """Gives its input and `growth` new channels."""
+    """A dense layer: concatenates its input with `growth` new channels."""
 
     def __init__(self, channels: int, growth: int) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class DenseNet121(nn.Module):
 
 
 class Attention(nn.Module):
-    """Self-attention (Vaswani et al. 2017) with the weights as a value of their own."""
+    """Self-attention (Vaswani et al. 2017) that exposes the attention weights as a value."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and an MLP, each behind its LayerNorm and beside a skip."""
+    """Pre-norm attention and MLP, each with a residual connection."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -124,7 +124,7 @@ class VisionTransformer(nn.Module):
 
 
 def signal_classifier() -> nn.Module:
-    """Four convolutions over a signal, and scores of five classes."""
+    """Four convolutions over a signal, then scores of five classes."""
     widths = (1, 8, 16, 16, 32)
     layers: list[nn.Module] = []
     for i, o in pairwise(widths):
@@ -133,14 +133,14 @@ def signal_classifier() -> nn.Module:
 
 
 def chirp_signal(length: int = 512) -> Tensor:
-    """Two chirps with noise: 2×1×length."""
+    """Two noisy chirps, shape 2×1×length."""
     t = torch.linspace(0, 1, length)
     up, down = (torch.sin(2 * torch.pi * 24 * s * s) * torch.exp(-3 * s) for s in (t, t.flip(0)))
     return (torch.stack([up, down]) + 0.05 * torch.randn(2, length))[:, None]
 
 
 class AttentionGate(nn.Module):
-    """Weighs a skip by what comes from below (Oktay et al. 2018)."""
+    """Weights a skip connection by the features from below (Oktay et al. 2018)."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ class AttentionGate(nn.Module):
 
 
 class AttentionUNet(nn.Module):
-    """A U-Net with gated skips that gives each pixel one of four classes."""
+    """A U-Net with gated skips that classifies each pixel into one of four classes."""
 
     def __init__(self, width: int = 12) -> None:
         super().__init__()
@@ -193,7 +193,10 @@ def _double_conv(inputs: int, outputs: int) -> nn.Sequential:
 
 
 def calibrate_statistics(model: nn.Module, x: Tensor) -> nn.Module:
-    """In eval mode, with running statistics of `x`: random weights, but lively maps."""
+    """Set the running statistics from `x` and switch to eval mode, so that maps vary visibly.
+
+    The weights stay random.
+    """
     for part in model.modules():
         if isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d):
             part.momentum = 1.0

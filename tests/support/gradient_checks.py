@@ -1,4 +1,4 @@
-"""Gradients of a torch module by nbglcnn on local OpenGL, beside those of torch.autograd."""
+"""Compares gradients of a torch module by nbglcnn on local OpenGL with those of torch.autograd."""
 
 import copy
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ FLOOR = 1e-9
 
 
 class WeightedSum(nn.Module):
-    """The sum of a module's output, each element times a number of its own: generic gradients."""
+    """The module's output times a random factor per element, summed: gives generic gradients."""
 
     def __init__(self, model: nn.Module, shape: torch.Size, seed: int) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class WeightedSum(nn.Module):
 def torch_gradients(
     model: nn.Module, inputs: tuple[Tensor, ...], dtype: torch.dtype
 ) -> dict[str, Tensor]:
-    """The output's gradients: of inputs of real numbers by position, of parameters by name."""
+    """Return the output's gradients: of float inputs by position, of parameters by name."""
     own = copy.deepcopy(model).to(dtype)
     given = [
         one.detach().to(dtype).requires_grad_() if one.is_floating_point() else one
@@ -48,10 +48,12 @@ def assert_gradients(
     tolerance: float = TOLERANCE,
     floor: float = FLOOR,
 ) -> Mapping[str, np.ndarray]:
-    """Each input's and each parameter's gradient is torch's in float64, to 1e-5 of its maximum.
+    """Assert that every input and parameter gradient matches torch's float64 within the tolerance.
 
-    Where torch's own float32 is further from its float64 than that, ours may be as far. `floor` is
-    for gradients that are nothing because larger terms cancel.
+    The tolerance is 1e-5 of the gradient's maximum.
+
+    If torch's own float32 differs more from its float64 than that, ours may differ as much. `floor`
+    is for gradients that are zero because larger terms cancel.
     """
     model = model.eval()
     with torch.no_grad():
@@ -75,7 +77,7 @@ def assert_gradients(
 
 
 def input_keys(model: nn.Module, inputs: tuple[Tensor, ...]) -> list[str]:
-    """What the inputs are called."""
+    """The names of the model's inputs."""
     from nbglcnn.load import load
 
     graph, _ = load(model, tuple(inputs))

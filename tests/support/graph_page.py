@@ -1,4 +1,4 @@
-"""A page with one network as a graph, and where its nodes are."""
+"""A page that shows one network as a graph, and the positions of its nodes."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ NODE_BOXES = """() => Object.fromEntries([...document.querySelectorAll('.nbg-nod
 
 
 class GraphPage:
-    """A network in a page that all tests of it share, and its values in PyTorch."""
+    """A network in a page shared by all its tests, with its values in PyTorch."""
 
     def __init__(self, browser: Browser, files: dict[str, bytes], address: str, model: nn.Module):
         torch.manual_seed(0)
@@ -27,7 +27,7 @@ class GraphPage:
         x = torch.randn(1, first.in_channels, 32, 32)
         model.train()
         with torch.no_grad():
-            model(torch.randn(8, *x.shape[1:]))  # normalisation that has seen data
+            model(torch.randn(8, *x.shape[1:]))  # give BatchNorm running statistics
         self.x = x.numpy()
         self.plan: Plan = nbglcnn.compile(model.eval(), self.x)
         self.values = hook_values(model, self.x)
@@ -38,7 +38,7 @@ class GraphPage:
         self.views = ViewsPage(self.page, files, self.plan, self.x)
 
     def reset(self) -> "GraphPage":
-        """As if nobody had done anything yet."""
+        """Restore the initial state of the page."""
         self.page.set_viewport_size({"width": 1200, "height": 1000})
         self.page.mouse.move(0, 0)
         look = {"colormap": "signed", "rangeMode": "layer", "tab": "network", "selected": None}
@@ -47,7 +47,7 @@ class GraphPage:
         return self
 
     def wait_idle(self) -> None:
-        self.views.wait_idle()  # pictures follow a zoom when it is over
+        self.views.wait_idle()  # pictures update after a zoom ends
         self.views.wait_drawn()
 
     def nodes(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class GraphPage:
         self.page.evaluate("ids => { views.state.openGroups.value = new Set(ids); }", list(groups))
 
     def is_in_window(self, name: str) -> bool:
-        """Whether a node is whole in the window."""
+        """Whether a node lies entirely within the window."""
         box = self.page.locator(".nbg-window").bounding_box()
         node = self.nodes()[name]
         assert box is not None
@@ -74,7 +74,7 @@ class GraphPage:
         )
 
     def view_transform(self) -> dict[str, float]:
-        """Zoom and place of the drawn sheet."""
+        """The zoom factor and offset of the drawn sheet."""
         found: dict[str, float] = self.page.locator(".nbg-sheet").evaluate(
             "e => { const m = new DOMMatrix(getComputedStyle(e).transform);"
             " return { zoom: m.a, x: m.e, y: m.f }; }"

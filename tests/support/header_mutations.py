@@ -1,4 +1,4 @@
-"""Headers of Plans with one to three places changed, as JSON: numbers, names, and lists' items."""
+"""Plan headers (JSON) with one to three places changed: numbers, names and list items."""
 
 import copy
 from collections import defaultdict
@@ -9,7 +9,7 @@ HeaderPath = tuple[str | int, ...]
 NUMBERS = (0, 1, 2, -1, -2, -3, 999, 2**20, 2**28 + 1)
 STRINGS = ("", "x", "y", "input", "forward", "__proto__", "a b", "0" * 32, 'q"\\é')
 CHOICES = ("uint8", "float32", "crop", "NHWC", "rgba16f")
-# All of a header but texts for people, programs' sources and the target.
+# All list fields of a header except user-visible texts, program sources and the target.
 LIST_FIELDS = (
     *("textures", "programs", "passes", "sections", "weights", "inputs", "values", "parameters"),
     *(
@@ -26,7 +26,7 @@ LIST_FIELDS = (
 
 
 def header_paths(header: Any) -> dict[HeaderPath, list[HeaderPath]]:
-    """The places of a header by what they are: the path with * for each index."""
+    """The paths into a header, grouped by kind: the path with * for each index."""
     found: dict[HeaderPath, list[HeaderPath]] = defaultdict(list)
     pending: list[tuple[Any, HeaderPath]] = [(header[name], (name,)) for name in LIST_FIELDS]
     while pending:
@@ -45,7 +45,7 @@ def _is_list(node: Any) -> bool:
 
 
 def mutate_header(header: Any, found: dict[HeaderPath, list[HeaderPath]], random: Random) -> Any:
-    """A copy with one to three places changed; each kind of place is as likely as any other."""
+    """Return a copy with one to three places changed; all kinds of place are equally likely."""
     changed = copy.deepcopy(header)
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         *path, last = random.choice(found[random.choice(list(found))])
@@ -55,7 +55,7 @@ def mutate_header(header: Any, found: dict[HeaderPath, list[HeaderPath]], random
                 node = node[key]
             node[last] = _mutate_value(node[last], random)
         except (KeyError, IndexError, TypeError):
-            continue  # an earlier change took it away
+            continue  # an earlier change removed it
     return changed
 
 

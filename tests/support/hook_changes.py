@@ -1,4 +1,4 @@
-"""A key's value changed to 2 x + 1: by a hook in PyTorch, and behind the key in a Graph."""
+"""Changes a key's value to 2 x + 1: by a hook in PyTorch, and after the key in a Graph."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,7 +27,7 @@ def run_model(model: nn.Module, inputs: tuple[Tensor, ...]) -> list[np.ndarray]:
 def outputs_by_hook(
     model: nn.Module, inputs: tuple[Tensor, ...], key: Key
 ) -> list[np.ndarray] | None:
-    """The outputs when a hook changes this key's tensor; None where no module gives it."""
+    """Return the outputs when a hook changes this key's tensor, or None if no module outputs it."""
     if key.kind == "input":
         assert len(inputs) == 1
         return run_model(model, (inputs[0] * 2 + 1,))
@@ -35,7 +35,7 @@ def outputs_by_hook(
         return None
     path, _, number = key.call.partition(":")
     calls = 0
-    # The model's own outputs are named `output`, whatever calls the model.
+    # The model's own outputs are named `output`, whichever module calls the model.
     suffix = key.name.removeprefix(key.call or "output")
 
     def hook(_: nn.Module, __: Any, output: Any) -> Any:
@@ -53,7 +53,7 @@ def outputs_by_hook(
 
 
 def change_after_key(graph: Graph, key: Key) -> Graph:
-    """The Graph in which those that have the key's value from the key have 2 x + 1."""
+    """Return the Graph in which all consumers of the key's value read 2 x + 1 instead."""
     before = graph.values[key.value]
     names = {step: f"{key.value} {step}" for step in ("two", "one", "doubled", "changed")}
     numbers = {

@@ -1,4 +1,4 @@
-"""What the cells of `make hosts` use, in the kernel of each host."""
+"""Helpers for the cells of `make hosts`, imported into each host's kernel."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from viewer_models import autoencoder, hook_values, pictures
 
 
 class PressButton(anywidget.AnyWidget):
-    """A button: a press is a message and a changed trait."""
+    """A button: each press sends a message and changes a trait."""
 
     _esm = """
     function render({ model, el }) {
@@ -39,7 +39,7 @@ class PressButton(anywidget.AnyWidget):
 
 
 def attempt(read: Callable[[], Any]) -> Any:
-    """What a callback reads, or the exception that a host would have swallowed."""
+    """Return the callback's result, or the exception that the host would swallow."""
     try:
         return read()
     except Exception as error:
@@ -47,7 +47,7 @@ def attempt(read: Callable[[], Any]) -> Any:
 
 
 def assert_values(values: dict[str, np.ndarray], seed: int, *, scale: float = 1) -> None:
-    """Fail unless these are the numbers that PyTorch's hooks see."""
+    """Fail unless the values equal those that PyTorch's hooks record."""
     expected = hook_values(autoencoder(seed), pictures(seed) * np.float32(scale))
     for name, value in values.items():
         if isinstance(value, Exception):
@@ -56,13 +56,13 @@ def assert_values(values: dict[str, np.ndarray], seed: int, *, scale: float = 1)
 
 
 def assert_all_values(values: dict[str, np.ndarray], seed: int) -> None:
-    """The same, of every value that the network has."""
+    """Fail unless the values are all values of the network and equal PyTorch's."""
     assert set(values) == set(hook_values(autoencoder(seed), pictures(seed)))
     assert_values(values, seed)
 
 
 def assert_bent_output(viewer: Viewer, seed: int) -> None:
-    """Fail unless the output is that of the model with the Viewer's bends, replayed in PyTorch."""
+    """Fail unless the output equals PyTorch's for the model with the Viewer's bends applied."""
     with torch.no_grad():
         expected = nbglcnn.apply_bends(autoencoder(seed), viewer.bends)(
             torch.from_numpy(pictures(seed))
@@ -71,7 +71,7 @@ def assert_bent_output(viewer: Viewer, seed: int) -> None:
 
 
 def assert_input(viewer: Viewer, seed: int, expected: np.ndarray, *, within: float = 0) -> None:
-    """Fail unless this went in, so far apart at most, and the page's output follows from it."""
+    """Fail unless the input is `expected` to `within` and the page's output follows from it."""
     x, output = viewer.input, viewer.output
     assert_page_computes(viewer)
     assert x.dtype == np.float32 and x.shape == pictures(seed, 1).shape
@@ -81,28 +81,28 @@ def assert_input(viewer: Viewer, seed: int, expected: np.ndarray, *, within: flo
 
 
 def assert_picture_input(viewer: Viewer, seed: int, path: str, *, mirrored: bool = False) -> None:
-    """The same of a picture in a file, resized by Pillow; graphics round a number to 8 bits."""
+    """Check the input against a picture file resized by Pillow; the GPU rounds to 8 bits."""
     expected = fit_with_pillow(Image.open(path), viewer.input.shape, mirrored)
     assert expected.any(), "something is shown"
     assert_input(viewer, seed, expected, within=1.01 / 255)
 
 
 def assert_drawing_input(viewer: Viewer, seed: int, path: str) -> None:
-    """The same of a drawing in a file."""
+    """Check the input against a drawing in a file."""
     drawn = average_squares(Image.open(path), viewer.input.shape)
     assert np.ptp(drawn) > 0.9, "something is drawn"
     assert_input(viewer, seed, drawn, within=1e-6)
 
 
 def assert_noise_input(viewer: Viewer, seed: int) -> None:
-    """The same of the noise that is on, which is its formula to the bit."""
+    """Check the input bit for bit against the formula of the active noise source."""
     noise, x = viewer.source, pictures(seed, 1)
     expected = reference_noise(x.size, noise.seed, noise.mean, noise.std).reshape(x.shape)
     assert_input(viewer, seed, expected)
 
 
 def assert_latent_output(viewer: Viewer, seed: int, data: np.ndarray) -> None:
-    """Fail unless a latent's codes are PyTorch's, and the output is what it decodes of the code."""
+    """Fail unless a latent's codes and the output decoded from its code equal PyTorch's."""
     latent, model = viewer.source, autoencoder(seed)
     with torch.no_grad():
         codes = model.encoder(torch.from_numpy(data))
@@ -113,13 +113,13 @@ def assert_latent_output(viewer: Viewer, seed: int, data: np.ndarray) -> None:
 
 
 def assert_page_computes(viewer: Viewer) -> None:
-    """Fail unless the page computes."""
+    """Fail unless values come from the page's GPU."""
     source = viewer.activations.source
     assert source.startswith("page (WebGL2: "), source
 
 
 def drop_replies(viewer: Viewer, seconds: float) -> None:
-    """Lose the page's replies for some seconds, as a bad line does."""
+    """Drop the page's replies for some seconds, like an unreliable connection."""
     connection = viewer._connection
     take, until = type(connection)._handle_reply, time.monotonic() + seconds
 

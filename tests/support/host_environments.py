@@ -1,7 +1,7 @@
-"""Small environments for other versions of ipykernel, and for marimo; all else is this Python's.
+"""Small environments for other versions of ipykernel, and for marimo.
 
-Each lies in .cache/hosts and sees this environment's packages through a .pth file, so that PyTorch
-is not installed again; what it installs itself comes first.
+Each is stored in .cache/hosts and sees this environment's packages through a .pth file, so that
+PyTorch isn't installed a second time. Packages that it installs itself take precedence.
 """
 
 import subprocess
@@ -13,7 +13,7 @@ CACHE = Path(__file__).resolve().parents[2] / ".cache" / "hosts"
 
 
 def ensure_environment(name: str, requirement: str) -> Path:
-    """The Python of an environment in which a requirement is met, made when it is missing."""
+    """Return the Python of an environment that meets a requirement; create it if missing."""
     folder = CACHE / name
     scripts = "Scripts" if sys.platform == "win32" else "bin"
     python = folder / scripts / "python"
@@ -25,7 +25,7 @@ def ensure_environment(name: str, requirement: str) -> Path:
     _run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(folder)])
     shared = sysconfig.get_path("purelib")
     own = sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)})
-    # addsitedir, not a bare path: it reads the .pth of an editable install as well.
+    # addsitedir, not a bare path: it also processes the .pth of an editable install.
     Path(own, "shared.pth").write_text(f"import site; site.addsitedir({shared!r})\n")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
     _run([*pip, "install", "--quiet", requirement])
@@ -34,7 +34,7 @@ def ensure_environment(name: str, requirement: str) -> Path:
 
 
 def package_version(python: Path, package: str) -> str:
-    """Which version of a package an environment has."""
+    """The installed version of a package in an environment."""
     code = f"import importlib.metadata; print(importlib.metadata.version({package!r}))"
     found = subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=True)
     return found.stdout.strip()

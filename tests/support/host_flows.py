@@ -1,4 +1,4 @@
-"""What every host must be able to do, once: a table of flows, driven through any notebook page."""
+"""What every host must support: a table of flows that run in any notebook page."""
 
 import time
 from collections.abc import Callable
@@ -12,13 +12,13 @@ TESTS = Path(__file__).resolve().parent
 SEED, OTHER_SEED = 20, 21
 TIMEOUT_S = 60
 INTERRUPT_LIMIT_S = 5
-# Elements of the page, in shadow roots too: marimo keeps widgets in some.
+# Finds elements in shadow roots too: marimo puts some widgets into one.
 QUERY_SHADOW_DOM = """const all = (selector, root = document) => [
   ...root.querySelectorAll(selector),
   ...[...root.querySelectorAll("*")].flatMap(({ shadowRoot }) =>
     (shadowRoot ? all(selector, shadowRoot) : [])),
 ];"""
-# How many maps are drawn in the last Viewer: canvases with more than a few colours.
+# The number of maps drawn in the last Viewer: canvases with more than a few colours.
 IS_DRAWN = f"""() => {{
   {QUERY_SHADOW_DOM}
   const view = all(".nbglcnn").at(-1);
@@ -59,42 +59,42 @@ from viewer_models import autoencoder, pictures
 
 
 class Host(Protocol):
-    """A notebook in a page, whatever application shows it."""
+    """A notebook in a page, in any application."""
 
     display_template: (
-        str  # how a cell shows a widget while it runs, {} being the widget; "" if it need not
+        str  # how a running cell displays a widget ({} is the widget); "" if it needn't
     )
 
     def start(self, source: str) -> Any:
-        """Start a new last cell; `wait` has its outputs."""
+        """Start a new last cell; pass the result to `wait` for its outputs."""
 
     def wait(self, cell: Any, seconds: float = ...) -> Outputs:
-        """The outputs of a cell that was started, when it has ended."""
+        """Wait until a started cell ends, and return its outputs."""
 
     def interrupt(self) -> None:
-        """Interrupt the cell that runs."""
+        """Interrupt the running cell."""
 
     def evaluate(self, script: str, argument: Any = None) -> Any:
-        """What a function gives in the page."""
+        """Evaluate a JavaScript function in the page."""
 
     @property
     def mouse(self) -> Any:
-        """What has `move(x, y)`, `down()` and `up()` of Playwright's mouse."""
+        """A mouse with Playwright's `move(x, y)`, `down()` and `up()`."""
 
     def pause(self, ms: int) -> None:
-        """Let time pass."""
+        """Wait for some milliseconds."""
 
 
 @dataclass(frozen=True)
 class Flow:
-    """A thing to do, in the words of the table's head; it fails by an exception."""
+    """One user action, named as in the table's header; it fails by raising an exception."""
 
     name: str
     run: Callable[[Host], None]
 
 
 def run_cell(host: Host, source: str) -> str:
-    """Run a new cell and return what it printed; an exception in it is one here."""
+    """Run a new cell and return its printed text; re-raise the cell's exception as a failure."""
     outputs = host.wait(host.start(source), TIMEOUT_S)
     if outputs.error:
         raise AssertionError(outputs.error)
@@ -102,7 +102,7 @@ def run_cell(host: Host, source: str) -> str:
 
 
 def wait_until(host: Host, found: Callable[[], object], what: str) -> None:
-    """Ask again until there is something."""
+    """Poll until `found` returns a truthy value."""
     end = time.monotonic() + TIMEOUT_S
     while not found():
         if time.monotonic() > end:
@@ -111,21 +111,21 @@ def wait_until(host: Host, found: Callable[[], object], what: str) -> None:
 
 
 def run_import_cell(host: Host) -> None:
-    """The first cell, which takes long: PyTorch and its exporter are imported."""
+    """Run the first cell, which is slow: it imports PyTorch and its exporter."""
     outputs = host.wait(host.start(IMPORT_CELL), 3 * TIMEOUT_S)
     if outputs.error:
         raise AssertionError(outputs.error)
 
 
 def show_viewer(host: Host) -> None:
-    """A Viewer at the end of a cell becomes a view with pictures."""
+    """A Viewer at the end of a cell renders a view with pictures."""
     make = f"viewer = Viewer(autoencoder({SEED}), pictures({SEED}))\nviewer"
     host.wait(host.start(make), 3 * TIMEOUT_S)
     wait_until(host, lambda: host.evaluate(IS_DRAWN) >= 3, "pictures")
 
 
 def read_in_creating_cell(host: Host) -> None:
-    """The very cell that makes a Viewer reads from the page."""
+    """The cell that creates a Viewer can read from the page."""
     shown = host.display_template.format("made")
     run_cell(
         host,
@@ -135,7 +135,7 @@ def read_in_creating_cell(host: Host) -> None:
 
 
 def read_in_later_cell(host: Host) -> None:
-    """A later cell reads; each output belongs to the input that was set before it."""
+    """A later cell reads; each output belongs to the input set before it."""
     run_cell(
         host,
         "assert_page_computes(viewer)\n"
@@ -148,7 +148,7 @@ def read_in_later_cell(host: Host) -> None:
 
 
 def read_in_callback(host: Host) -> None:
-    """A widget's callback reads while the kernel handles its message."""
+    """A widget callback reads while the kernel handles its message."""
     run_cell(
         host,
         "asked = []\nasking = PressButton(label='ask')\nasking.on_msg(lambda *_: asked.append(\n"
@@ -159,7 +159,7 @@ def read_in_callback(host: Host) -> None:
 
 
 def read_in_observer(host: Host) -> None:
-    """A trait's observer sets another input and reads its output."""
+    """A trait observer sets another input and reads its output."""
     run_cell(
         host,
         "changed = []\nchanging = PressButton(label='change')\n"
@@ -176,7 +176,7 @@ def read_in_observer(host: Host) -> None:
 
 
 def press(host: Host, label: str, filled: str) -> None:
-    """Press a button and wait until its kernel has put something into a list."""
+    """Press a button and wait until the kernel has appended to a list."""
     wait_until(host, lambda: host.evaluate(PRESS_BUTTON, label), f"the button {label!r}")
     wait_until(
         host, lambda: run_cell(host, f"print(len({filled}))") != "0\n", f"the answer to {label!r}"
@@ -184,7 +184,7 @@ def press(host: Host, label: str, filled: str) -> None:
 
 
 def await_reads(host: Host) -> None:
-    """`await viewer.read` gives one value, several, and several at once."""
+    """`await viewer.read` reads one value, several values, and several calls concurrently."""
     run_cell(
         host,
         "several = await viewer.read('encoder', 'decoder.1')\n"
@@ -194,7 +194,7 @@ def await_reads(host: Host) -> None:
 
 
 def interrupt_read(host: Host) -> None:
-    """A read that no page answers is interrupted within seconds; the Viewer goes on."""
+    """A read without a reply can be interrupted within seconds; the Viewer keeps working."""
     blocked = host.start(
         "drop_replies(viewer, 1e9)\nviewer.activations.read('encoder.1', timeout=60)"
     )
@@ -213,7 +213,7 @@ def interrupt_read(host: Host) -> None:
 
 
 def keep_cell_order(host: Host) -> None:
-    """Cells that were started during a slow read run after it, in their order."""
+    """Cells queued during a slow read run after it, in order."""
     for way, read in (("blocked", "viewer.output"), ("awaited", "await viewer.read('output')")):
         run_cell(host, f"{way} = []")
         first = host.start(f"drop_replies(viewer, 1)\n{way}.append({read})")
@@ -232,7 +232,7 @@ def keep_cell_order(host: Host) -> None:
 
 
 def match_torch(host: Host) -> None:
-    """Every layer is what PyTorch's hooks see, and the view says so."""
+    """Every layer equals the values from PyTorch's hooks, and the view reports so."""
     run_cell(
         host,
         f"assert_all_values(viewer.activations.to_dict(), {SEED})\n"
@@ -242,7 +242,7 @@ def match_torch(host: Host) -> None:
 
 
 def bend_both_ways(host: Host) -> None:
-    """What Python bends is in the very next read; what the page takes away Python hears of."""
+    """The next read includes a bend set in Python; Python learns of a bend removed in the page."""
     run_cell(
         host,
         "assert_page_computes(viewer)\n"

@@ -1,4 +1,4 @@
-"""A notebook of JupyterLab or Notebook 7, in any browser, as a host of the flows."""
+"""Adapter: a notebook of JupyterLab or Notebook 7, in any browser, as a host of the flows."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ from jupyter_lab import Notebook, Outputs
 
 
 class JupyterHost:
-    """What `host_flows.Host` asks of a notebook in Jupyter."""
+    """Implements `host_flows.Host` for a notebook in Jupyter."""
 
-    display_template = ""  # a page talks to a Viewer before it is displayed
+    display_template = ""  # the page connects to a Viewer before it is displayed
 
     def __init__(self, notebook: Notebook) -> None:
         self.notebook = notebook
@@ -18,7 +18,7 @@ class JupyterHost:
         return self.notebook.start(source)
 
     def wait(self, cell: int, seconds: float = 60) -> Outputs:
-        """The outputs of a cell, when it has ended."""
+        """Wait until a cell ends, and return its outputs."""
         return self.notebook.wait(cell, seconds)
 
     def interrupt(self) -> None:
@@ -26,18 +26,18 @@ class JupyterHost:
         self.notebook.interrupt()
 
     def evaluate(self, script: str, argument: Any = None) -> Any:
-        """What a function gives in the page."""
+        """Evaluate a JavaScript function in the page."""
         return self.notebook.page.evaluate(script, argument)
 
     @property
     def mouse(self) -> Any:
-        """The page's."""
+        """The page's mouse."""
         return self.notebook.page.mouse
 
     def pause(self, ms: int) -> None:
-        """Let time pass."""
+        """Wait for some milliseconds."""
         self.notebook.page.wait_for_timeout(ms)
 
     def close(self) -> None:
-        """End the kernel."""
+        """Shut down the kernel."""
         self.evaluate("() => window.lab.panel().sessionContext.shutdown()")

@@ -1,4 +1,4 @@
-"""A notebook of marimo in a real browser, typed and run cell by cell as a person does."""
+"""Adapter: a marimo notebook in a real browser, typed and run cell by cell as a user would."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from host_flows import SEED, TESTS
 from jupyter_lab import Outputs
 from servers import TIMEOUT_S, free_port, running_server
 
-START_MARKER = "begun"  # the first line that each cell prints: until then it is queued
+START_MARKER = "begun"  # first line that each cell prints; until it appears the cell is queued
 READ_CELL = """id => {
   const cell = document.getElementById(`cell-${id}`);
   const text = (selector) =>
@@ -31,10 +31,10 @@ READ_CELL = """id => {
 
 
 class MarimoHost:
-    """What `host_flows.Host` asks of a notebook that `marimo edit` shows."""
+    """Implements `host_flows.Host` for a notebook opened by `marimo edit`."""
 
     display_template = (
-        "import marimo; marimo.output.append({})"  # its page hears of what is displayed alone
+        "import marimo; marimo.output.append({})"  # its page knows displayed widgets only
     )
 
     def __init__(self, page: Page, address: str) -> None:
@@ -43,7 +43,7 @@ class MarimoHost:
         page.wait_for_selector(".cm-content", timeout=TIMEOUT_S * 1000)
 
     def start(self, source: str) -> str:
-        """Type a cell at the end and run it; its id."""
+        """Type a cell at the end, run it, and return its id."""
         self.page.locator(".cm-content").last.click()
         name = self.page.locator("[data-cell-id]").last.get_attribute("data-cell-id")
         self.page.keyboard.insert_text(f"print({START_MARKER!r})\n{source}")
@@ -56,12 +56,12 @@ class MarimoHost:
         return name
 
     def wait(self, cell: str, seconds: float = 60) -> Outputs:
-        """The outputs of a cell, when it has ended."""
+        """Wait until a cell ends, and return its outputs."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             found = self.page.evaluate(READ_CELL, cell)
             if found["status"] == "idle" and (START_MARKER in found["stdout"] or found["error"]):
-                self.page.wait_for_timeout(200)  # marimo sends what was printed a little later
+                self.page.wait_for_timeout(200)  # marimo sends printed text slightly later
                 return self._outputs(self.page.evaluate(READ_CELL, cell))
             self.page.wait_for_timeout(50)
         raise AssertionError(f"the cell hangs: {found}")
@@ -82,25 +82,25 @@ class MarimoHost:
         self.page.locator("[data-testid=interrupt-button]").first.click()
 
     def evaluate(self, script: str, argument: Any = None) -> Any:
-        """What a function gives in the page."""
+        """Evaluate a JavaScript function in the page."""
         return self.page.evaluate(script, argument)
 
     @property
     def mouse(self) -> Any:
-        """The page's."""
+        """The page's mouse."""
         return self.page.mouse
 
     def pause(self, ms: int) -> None:
-        """Let time pass."""
+        """Wait for some milliseconds."""
         self.page.wait_for_timeout(ms)
 
     def close(self) -> None:
-        """The server ends the kernel."""
+        """No-op: the server ends the kernel."""
 
 
 @contextmanager
 def running_marimo(folder: Path, python: Path) -> Iterator[str]:
-    """The address of a marimo server that edits one new notebook."""
+    """Run a marimo server that edits one new notebook; yield its address."""
     folder.mkdir(parents=True)
     environment = {**os.environ, "HOME": str(folder), "OMP_NUM_THREADS": "1"}
     for name in ("CONFIG", "DATA", "STATE", "CACHE"):
@@ -141,13 +141,13 @@ def _():
 if __name__ == "__main__":
     app.run()
 """
-# Where an exported page has the files of marimo's front-end.
+# The URL from which an exported page loads marimo's front-end files.
 CDN = re.compile(r"https://cdn\.jsdelivr\.net/npm/@marimo-team/frontend@[^/]+/dist")
 
 
 @contextmanager
 def serve_marimo_export(folder: Path, python: Path) -> Iterator[str]:
-    """The address of the page that `marimo export html` makes of a notebook with two Viewers."""
+    """Serve `marimo export html` of a notebook with two Viewers; yield the page's address."""
     notebook, page = folder / "notebook.py", folder / "notebook.html"
     notebook.write_text(EXPORTED_APP)
     command = [str(python), "-m", "marimo", "export", "html", str(notebook), "-o", str(page)]

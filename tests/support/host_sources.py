@@ -1,4 +1,4 @@
-"""Each source in any host: it is turned on, and what goes in equals a Python reference."""
+"""Each source in any host: the test turns it on and compares the input with a reference."""
 
 import base64
 import tempfile
@@ -15,9 +15,9 @@ from host_flows import IS_DRAWN, QUERY_SHADOW_DOM, TIMEOUT_S, Host, run_cell, wa
 
 SEED = 22
 LAYER = "encoder.4"
-SETTLED_MS = 1000  # in which what stays is fed, told and read
+SETTLED_MS = 1000  # enough time to feed, sync and read an input that no longer changes
 LAST_VIEW = f"{QUERY_SHADOW_DOM} const view = all('.nbglcnn').at(-1);"
-# Clicks the first element that fits; whether there is one that can be clicked.
+# Clicks the first matching element; returns whether it exists and is enabled.
 CLICK_ELEMENT = f"""selector => {{
   {LAST_VIEW}
   const found = view?.querySelector(selector);
@@ -29,7 +29,7 @@ READ_TEXT = f"""selector => {{
   {LAST_VIEW}
   return view?.querySelector(selector)?.textContent ?? "";
 }}"""
-# What a film, a camera or a drawing shows, as a data: URL.
+# The picture of a video, camera or drawing, as a data: URL.
 GRAB_PICTURE = f"""selector => {{
   {LAST_VIEW}
   const shown = view.querySelector(selector);
@@ -46,7 +46,7 @@ SCROLL_INTO_VIEW = f"""selector => {{
   const {{ left, top, width, height }} = shown?.getBoundingClientRect() ?? {{ width: 0 }};
   return width > 0 ? [left, top, width, height] : null;
 }}"""
-# A file into the drawer's field for one.
+# Puts a file into the drawer's file input.
 CHOOSE_FILE = f"""([text, name, type]) => {{
   {LAST_VIEW}
   const field = view.querySelector(".nbg-drop input[type=file]");
@@ -62,7 +62,7 @@ PRESS_KEY = f"""([selector, key]) => {{
   found?.dispatchEvent(new KeyboardEvent("keydown", {{ key, bubbles: true, cancelable: true }}));
   return found != null;
 }}"""
-# The camera's light: what the browser gives next, kept beyond the view's end.
+# Keeps the tracks of the next camera stream, to check that they stop after the view is closed.
 KEEP_TRACKS = """() => {
   const media = navigator.mediaDevices, ask = media.getUserMedia.bind(media);
   media.getUserMedia = async (...given) => {
@@ -75,7 +75,7 @@ TRACK_STATES = "() => window.tracks.map((track) => track.readyState)"
 
 
 def feed_all_sources(host: Host) -> None:
-    """Each source in turn; the camera's light goes out when the Viewer is closed."""
+    """Test each source in turn; closing the Viewer stops the camera."""
     made = f"fed = Viewer(autoencoder({SEED}), pictures({SEED}, 1))\nfed"
     host.wait(host.start(made), TIMEOUT_S)
     wait_until(host, lambda: host.evaluate(IS_DRAWN) >= 3, "pictures")
@@ -96,12 +96,12 @@ def feed_all_sources(host: Host) -> None:
 
 
 def click(host: Host, selector: str) -> None:
-    """Click an element, once it is there."""
+    """Click an element as soon as it exists and is enabled."""
     wait_until(host, lambda: host.evaluate(CLICK_ELEMENT, selector), selector)
 
 
 def scroll_into_view(host: Host, selector: str) -> list[float]:
-    """Bring an element into sight; where it is then. What nobody sees feeds nothing."""
+    """Scroll an element into view and return its box. Sources feed only while visible."""
     wait_until(host, lambda: host.evaluate(SCROLL_INTO_VIEW, selector), selector)
     host.pause(SETTLED_MS)
     place: list[float] = host.evaluate(SCROLL_INTO_VIEW, selector)
@@ -109,12 +109,15 @@ def scroll_into_view(host: Host, selector: str) -> list[float]:
 
 
 def preview_selector(part: str) -> str:
-    """What shows a film or camera: the video, or on a software renderer what the network gets."""
+    """The selector of a video or camera preview.
+
+    The preview is the `video` element, or on a software renderer the network's input.
+    """
     return f".nbg-{part} .nbg-source-picture > *"
 
 
 def select_source(host: Host, kind: str) -> None:
-    """Look at a source in the drawer."""
+    """Select a source in the drawer."""
     click(host, f".nbg-kinds [data-kind={kind}]")
 
 
@@ -125,7 +128,7 @@ def wait_for_kernel(host: Host, expression: str) -> None:
 
 @contextmanager
 def save_shown_picture(host: Host, selector: str) -> Iterator[str]:
-    """The path of a file of what is shown."""
+    """Save the displayed picture to a temporary file; yield its path."""
     with tempfile.NamedTemporaryFile(suffix=".png") as file:
         url = host.evaluate(GRAB_PICTURE, selector)
         Path(file.name).write_bytes(base64.b64decode(url.partition(",")[2]))
@@ -133,14 +136,14 @@ def save_shown_picture(host: Host, selector: str) -> Iterator[str]:
 
 
 def pause_source(host: Host) -> None:
-    """Pause the source; its last picture stays."""
+    """Pause the source; its last picture stays displayed."""
     click(host, "[aria-label='Pause the source']")
     wait_for_kernel(host, "not fed.source.playing")
     host.pause(SETTLED_MS)
 
 
 def feed_dataset(host: Host) -> None:
-    """Python gives it; the page's choice comes back."""
+    """Python sets the data set; an item chosen in the page is synced back."""
     items = f"np.random.default_rng({SEED}).integers(0, 256, (3000, 22, 18), np.uint8)"
     item = f"{items}[{{}}].astype('f4') / np.float32(255)"
     run_cell(
@@ -156,7 +159,7 @@ def feed_dataset(host: Host) -> None:
 
 
 def feed_noise(host: Host) -> None:
-    """The page begins it; Python sets another."""
+    """The page starts noise; Python replaces it with other settings."""
     select_source(host, "noise")
     wait_for_kernel(host, "type(fed.source).__name__ == 'Noise'")
     run_cell(
@@ -167,7 +170,7 @@ def feed_noise(host: Host) -> None:
 
 
 def feed_picture(host: Host) -> None:
-    """A file that is chosen in the page."""
+    """Choose a picture file in the page."""
     shown = Image.fromarray(np.random.default_rng(SEED).integers(0, 256, (60, 90, 3), np.uint8))
     file = BytesIO()
     shown.save(file, "PNG")
@@ -183,7 +186,7 @@ def feed_picture(host: Host) -> None:
 
 
 def feed_video(host: Host) -> None:
-    """Python gives it, the page plays it; paused, what is seen is the input."""
+    """Python sets a video and the page plays it; when paused, the visible frame is the input."""
     with tempfile.NamedTemporaryFile(suffix=".webm") as file:
         Path(file.name).write_bytes(base64.b64decode(host.evaluate(RECORD_CANVAS)))
         run_cell(host, f"fed.input = nbglcnn.Video({file.name!r})")
@@ -195,7 +198,7 @@ def feed_video(host: Host) -> None:
 
 
 def feed_drawing(host: Host) -> None:
-    """A stroke of the mouse."""
+    """Draw a stroke with the mouse."""
     select_source(host, "drawing")
     paper = ".nbg-paper canvas"
     left, top, width, height = scroll_into_view(host, paper)
@@ -211,7 +214,7 @@ def feed_drawing(host: Host) -> None:
 
 
 def feed_latent(host: Host) -> None:
-    """Python cuts the network; the page's ring moves the code."""
+    """Python splits the network at the latent; the page's ring control changes the code."""
     data = f"pictures({SEED + 1}, 12)"
     run_cell(
         host,
@@ -227,7 +230,7 @@ def feed_latent(host: Host) -> None:
 
 
 def feed_camera(host: Host) -> None:
-    """It starts by a click; its light goes out with the Viewer."""
+    """A click starts the camera; closing the Viewer stops it."""
     run_cell(host, "fed.input = nbglcnn.Webcam()")
     host.evaluate(KEEP_TRACKS)
     click(host, ".nbg-camera .nbg-main-button")

@@ -1,4 +1,4 @@
-"""Small ONNX models whose shapes or constants would be too large, or cannot be."""
+"""Small ONNX models whose shapes or constants would be too large, or are impossible."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -65,7 +65,7 @@ SIZE_BOMBS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 
 
 def make_size_bomb(name: str) -> onnx.ModelProto:
-    """A model of one node of `SIZE_BOMBS`."""
+    """A model with one node of `SIZE_BOMBS`."""
     op, attributes, more = SIZE_BOMBS[name]
     inputs = ["x", *(n if a is not None else "" for n, a in more.items())]
     constants = {n: a for n, a in more.items() if a is not None}
@@ -76,7 +76,7 @@ def make_size_bomb(name: str) -> onnx.ModelProto:
 
 
 def constant_bombs() -> list[onnx.ModelProto]:
-    """Small files whose constants would be large once they are computed."""
+    """Small files whose constants become large once computed."""
 
     def made(op: str, shape: Sequence[int], more: Sequence[str] = (), **numbers: Any) -> Any:
         nodes = [

@@ -1,4 +1,4 @@
-"""A real JupyterLab in a real Chromium: its server, notebooks, cells and outputs."""
+"""A real JupyterLab in a real Chromium: server, notebooks, cells and outputs."""
 
 import base64
 import json
@@ -20,15 +20,15 @@ from browsers import VISIBLE_MAPS, watch_external_requests
 from servers import TIMEOUT_S, free_port, running_server
 
 TOKEN = "nbglcnn"
-RESTART_TIMEOUT_S = 10  # in which a kernel starts, if its page will ever hear of it
-DEFAULT_KERNEL = "python3"  # the kernel of the Python that runs this
+RESTART_TIMEOUT_S = 10  # for a kernel to start, if the page notices it at all
+DEFAULT_KERNEL = "python3"  # the kernel of this Python
 FORK_SERVER = str(Path(__file__).with_name("kernel_fork_server.py"))
 FORK_COMMAND = ("-I", "-S", FORK_SERVER)
 
-# Settings of a Lab that asks for no news.
+# Settings that stop JupyterLab from fetching news.
 LAB_SETTINGS = {"@jupyterlab/apputils-extension/notification": {"fetchNews": "false"}}
 
-# What tests may ask and tell the page: WebGL contexts, float reads, what is made, a mute button.
+# Probe that tests read and set: WebGL contexts, float reads, created objects, a mute switch.
 PROBE_SCRIPT = """
 window.probe = {
   contexts: [], pixels: [], keep: false, mute: false, drop: 0, compiles: 0, textures: 0, sent: 0,
@@ -73,8 +73,8 @@ WebSocket.prototype.send = function (data) {
 };
 """
 
-# Waits until all in view is drawn and told, and nothing has been drawn for a while: returns "", or
-# what is missing after `ms`.
+# Waits until everything in view is drawn and reported, and no drawing happens for a while. Returns
+# "", or the unfinished work after `ms`.
 WAIT_IDLE_SCRIPT = """async (ms) => {
   const inView = (view) => {
     const { top, bottom, width } = view.getBoundingClientRect();
@@ -159,7 +159,7 @@ window.lab = {
 
 @dataclass
 class Outputs:
-    """What a cell printed and returned."""
+    """The outputs of a cell."""
 
     items: list[dict[str, Any]]
 
@@ -175,27 +175,27 @@ class Outputs:
 
     @property
     def error(self) -> str:
-        """The exception that ended the cell, as "Name: text", or nothing."""
+        """The exception that ended the cell, as "Name: text", or ""."""
         errors = [o for o in self.items if o["output_type"] == "error"]
         return f"{errors[0]['ename']}: {errors[0]['evalue']}" if errors else ""
 
 
 @dataclass
 class LabServer:
-    """A running JupyterLab server and the folder that it serves."""
+    """A running JupyterLab server and the folder it serves."""
 
     url: str
     root: Path
     process: subprocess.Popen[bytes]
     notebook_count: int = 0
     log: Path = field(default_factory=Path)
-    path: str = "lab/tree"  # of its pages
-    environment: Mapping[str, str] = field(default_factory=dict)  # in which Jupyter has its kernels
+    path: str = "lab/tree"  # path of its pages
+    environment: Mapping[str, str] = field(default_factory=dict)  # environment of Jupyter's kernels
 
     def open_notebook(
         self, page: Page, name: str | None = None, kernel: str = DEFAULT_KERNEL
     ) -> "Notebook":
-        """Open a notebook, a new one unless it has a name."""
+        """Open the notebook with this name, or a new one."""
         self.notebook_count += 1
         file = self.root / (name or f"notebook{self.notebook_count}.ipynb")
         if not file.exists():
@@ -240,14 +240,14 @@ class Notebook:
         self.wait_ready()
 
     def wait_ready(self) -> None:
-        """Wait until the notebook is loaded and its kernel idle."""
+        """Wait until the notebook is loaded and its kernel is idle."""
         self.page.wait_for_function("() => window.lab?.ready()", timeout=TIMEOUT_S * 1000)
 
     def wait_restarted(self) -> None:
-        """Wait for the kernel that follows a dead one.
+        """Wait for the kernel that replaces a dead one.
 
-        One time in four JupyterLab 4.6 loses it: the page connects while the server changes ports,
-        and the kernel's status stays "unknown". That one is started once more, as a reader would.
+        JupyterLab 4.6 misses it one time in four: the page connects while the server changes ports,
+        and the kernel's status stays "unknown". In that case restart it once more, as a user would.
         """
         try:
             self.page.wait_for_function(
@@ -258,11 +258,11 @@ class Notebook:
             self.wait_ready()
 
     def start(self, source: str) -> int:
-        """Start a new last cell; `wait` has its outputs."""
+        """Start a new last cell; pass the result to `wait` for its outputs."""
         return int(self.page.evaluate("source => window.lab.start(source)", source))
 
     def wait(self, index: int, seconds: float = TIMEOUT_S) -> Outputs:
-        """The outputs of a cell that was started, when it has ended."""
+        """Wait until a started cell ends, and return its outputs."""
         items = self.page.evaluate(
             """([index, ms]) => {
               let timer;
@@ -284,7 +284,7 @@ class Notebook:
         return outputs
 
     def wait_until(self, expression: str, report: str = "''") -> None:
-        """Ask until an expression is true in the kernel; what to `report` if it never is."""
+        """Poll until an expression is true in the kernel; on timeout, fail with `report`."""
         until = time.monotonic() + TIMEOUT_S / 4
         while self.evaluate_silently(f"print(bool({expression}))") != "True\n":
             if time.monotonic() > until:
@@ -293,32 +293,32 @@ class Notebook:
             self.page.wait_for_timeout(200)
 
     def wait_settled(self) -> None:
-        """Wait until all in view is drawn, measured and compared, and then stays so for a while."""
+        """Wait until everything in view is drawn, measured and compared, and stays so a while."""
         self.page.mouse.move(0, 0)  # nothing is under the pointer
         left = self.page.evaluate(WAIT_IDLE_SCRIPT, TIMEOUT_S * 1000)
         assert left == "", f"the page does not come to rest: {left}"
 
     def clear(self, first: int = 0) -> None:
-        """Delete the cells from the `first` on: with fifty each costs JupyterLab twice as much."""
+        """Delete cells from `first` on: with fifty, each cell takes JupyterLab twice as long."""
         self.page.evaluate("first => window.lab.clear(first)", first)
 
     def rerun(self, index: int) -> Outputs:
-        """Run a cell once more."""
+        """Run a cell again."""
         self.page.evaluate("index => window.lab.again(index)", index)
         outputs = self.wait(index)
         assert not outputs.error, outputs.error
         return outputs
 
     def evaluate_silently(self, source: str) -> str:
-        """What code prints that is in no cell; the active cell stays the same."""
+        """Return the output of code run outside any cell; the active cell stays the same."""
         return str(self.page.evaluate("source => window.lab.ask(source)", source))
 
     def interrupt(self) -> None:
-        """Interrupt the kernel, as the square button does."""
+        """Interrupt the kernel, as the toolbar's stop button does."""
         self.page.evaluate("() => window.lab.kernel().interrupt()")
 
     def read_array(self, name: str) -> Any:
-        """What an expression is in the kernel: an array, or a dict of them."""
+        """The value of an expression in the kernel: an array, or a dict of arrays."""
         path = self.lab.root / "value.npz"
         self.run(
             f"import numpy as _np\n_v = {name}\n"
@@ -340,12 +340,12 @@ class Notebook:
         return [np.frombuffer(base64.b64decode(text), np.float32) for text in texts]
 
     def save(self) -> int:
-        """Save the notebook; its size in bytes."""
+        """Save the notebook and return its size in bytes."""
         self.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
         return self.file.stat().st_size
 
     def change_theme(self, word: str) -> None:
-        """Make the application "Light" or "Dark", and wait until a Viewer has followed."""
+        """Switch JupyterLab to "Light" or "Dark", and wait until a Viewer has followed."""
         self.page.evaluate(
             "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })",
             f"JupyterLab {word}",
@@ -367,23 +367,25 @@ def running_lab(
     application: str = "jupyterlab",
     warm: bool = False,
 ) -> Iterator[LabServer]:
-    """A JupyterLab server with `settings` by plugin; `packages` come first on the kernel's path.
+    """Run a JupyterLab server with `settings` by plugin; yield a `LabServer`.
 
-    `kernels` are Pythons by the name of their kernel, besides this Python's own; `application` may
-    be "notebook", which is Notebook 7. With `warm` this Python's kernels are forks of one process
-    that has imported PyTorch and this package already.
+    `packages` come first on the kernel's path.
+
+    `kernels` maps kernel names to Pythons besides this one; `application` may be "notebook" for
+    Notebook 7. With `warm`, this Python's kernels are forks of one process that has already
+    imported PyTorch and this package.
     """
     root = folder / "root"
     root.mkdir(parents=True)
     environment = {**os.environ, "HOME": str(folder), "JUPYTER_PLATFORM_DIRS": "0"}
-    # What this machine has downloaded is not downloaded again.
+    # Reuse this machine's download cache.
     environment.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
     for name in ("CONFIG", "DATA", "RUNTIME"):
         environment[f"JUPYTER_{name}_DIR"] = str(folder / name.lower())
     for name in ("SETTINGS", "WORKSPACES"):
         environment[f"JUPYTERLAB_{name}_DIR"] = str(folder / name.lower())
     environment["IPYTHONDIR"] = str(folder / "ipython")
-    environment["JUPYTER_PREFER_ENV_PATH"] = "0"  # a .venv's own kernel would go first
+    environment["JUPYTER_PREFER_ENV_PATH"] = "0"  # otherwise a .venv's own kernel takes precedence
     # One thread: two busy processes share this machine's cores.
     environment |= {"OMP_NUM_THREADS": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     for plugin, values in (settings or {}).items():
@@ -415,7 +417,7 @@ def running_lab(
         *(f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={root}"),
         *("--expose-app-in-browser", "--LabApp.news_url="),
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-        # A dead kernel is noticed soon, however many die: 3 s and 5 in a row by default.
+        # Notice a dead kernel soon, however many die: the defaults are 3 s and 5 in a row.
         *("--KernelRestarter.time_to_dead=0.5", "--KernelRestarter.restart_limit=1000"),
     ]
     health = f"{url}/api?token={TOKEN}"
@@ -432,7 +434,7 @@ def running_lab(
 
 @contextmanager
 def kernel_fork_server(folder: Path, environment: Mapping[str, str]) -> Iterator[None]:
-    """What warm kernels are forked from; it ends with its input."""
+    """Run the process from which warm kernels are forked, until its stdin closes."""
     command = [sys.executable, FORK_SERVER, str(folder / "warm")]
     with (folder / "warm.log").open("wb") as log:
         process = subprocess.Popen(
@@ -446,7 +448,7 @@ def kernel_fork_server(folder: Path, environment: Mapping[str, str]) -> Iterator
 
 @contextmanager
 def local_page(browser: Browser, **options: Any) -> Iterator[Page]:
-    """A page that may ask nothing but this machine; `options` are the browser context's."""
+    """A page restricted to this machine's network; `options` are the browser context's."""
     outside: list[str] = []
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
     watch_external_requests(context, outside)
@@ -459,7 +461,7 @@ def local_page(browser: Browser, **options: Any) -> Iterator[Page]:
 
 @contextmanager
 def new_notebook(lab: LabServer, browser: Browser, *, script: str = "") -> Iterator[Notebook]:
-    """A new notebook in a page of its own; `script` runs in it before anything else."""
+    """A new notebook in its own page; `script` runs there before any other script."""
     with local_page(browser) as page:
         if script:
             page.add_init_script(script)

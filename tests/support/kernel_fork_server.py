@@ -1,9 +1,10 @@
-"""Jupyter kernels as forks of one process that has imported what the tests' notebooks need.
+"""Jupyter kernels forked from one process that has imported the packages of the tests' notebooks.
 
 A kernel that imports PyTorch and its exporter by itself is busy for six seconds before its first
-Viewer. `kernel_fork_server.py SOCKET` forks them. `kernel_fork_server.py SOCKET FILE [OPTION …]` is
-what Jupyter starts as a kernel with that connection file: it asks for a fork, hands signals on to
-it, and ends with it; the fork is killed when this process is gone. POSIX and Linux's pidfd only.
+Viewer. `kernel_fork_server.py SOCKET` forks kernels. Jupyter starts `kernel_fork_server.py SOCKET
+FILE [OPTION …]` as a kernel with that connection file: this process requests a fork, relays signals
+to it, and exits with it; if this process ends, the fork is killed. Requires POSIX and Linux's
+pidfd.
 """
 
 import contextlib
@@ -14,16 +15,16 @@ import signal
 import socket
 import sys
 
-MAX_MESSAGE = 1 << 17  # bytes of a request: a kernel's environment
+MAX_MESSAGE = 1 << 17  # bytes of a request, which holds a kernel's environment
 
 
 def serve(path: str) -> None:
-    """Fork a kernel for each caller, until standard input ends."""
+    """Fork a kernel for each client until stdin closes."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(path)
-        listener.listen(16)  # callers wait while this imports
+        listener.listen(16)  # clients queue during the imports
         import_packages()
-        kernels: dict[int, tuple[socket.socket, int, int]] = {}  # by both of their descriptors
+        kernels: dict[int, tuple[socket.socket, int, int]] = {}  # keyed by both descriptors
         while True:
             ready, _, _ = select.select([0, listener, *kernels], [], [])
             if 0 in ready:
@@ -41,7 +42,7 @@ def serve(path: str) -> None:
 
 
 def import_packages() -> None:
-    """Import all that kernels need, and what PyTorch's exporter imports when it first works."""
+    """Import the kernels' packages, and the modules that PyTorch's exporter imports lazily."""
     import gc
     import importlib
     import warnings
@@ -54,7 +55,7 @@ def import_packages() -> None:
 
     import nbglcnn
 
-    tqdm.monitor_interval = 0  # the exporter's progress bars would start a thread
+    tqdm.monitor_interval = 0  # else the exporter's progress bars start a thread
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -66,7 +67,7 @@ def import_packages() -> None:
 
 
 def fork_kernel(caller: socket.socket, others: list[socket.socket]) -> int:
-    """A kernel's process; it takes over the caller's environment and standard streams."""
+    """Fork a kernel process that takes over the client's environment and standard streams."""
     request, streams, _, _ = socket.recv_fds(caller, MAX_MESSAGE, 3)
     pid = os.fork()
     if pid == 0:
@@ -82,7 +83,7 @@ def fork_kernel(caller: socket.socket, others: list[socket.socket]) -> int:
 def run_kernel(
     streams: list[int], *, environment: dict[str, str], folder: str, arguments: list[str]
 ) -> None:
-    """Be that kernel, to its end."""
+    """Run the kernel in this process until it ends."""
     status = 1
     try:
         os.setsid()
@@ -111,19 +112,19 @@ def run_kernel(
 def end_kernel(
     kernels: dict[int, tuple[socket.socket, int, int]], one: tuple[socket.socket, int, int]
 ) -> None:
-    """A kernel or its caller is gone: the other goes too."""
+    """End both the kernel and its client, because one of them has ended."""
     caller, pid, descriptor = one
-    os.kill(pid, signal.SIGKILL)  # not waited for yet, so the number is still its own
+    os.kill(pid, signal.SIGKILL)  # not yet reaped, so the pid is still valid
     _, status = os.waitpid(pid, 0)
     del kernels[caller.fileno()], kernels[descriptor]
     os.close(descriptor)
-    with contextlib.suppress(OSError):  # where it was the caller that had gone
+    with contextlib.suppress(OSError):  # if the client has already exited
         caller.send(str(os.waitstatus_to_exitcode(status)).encode())
     caller.close()
 
 
 def relay_kernel(path: str, *arguments: str) -> int:
-    """Stand for a kernel with these arguments before Jupyter; its exit status."""
+    """Act as the kernel process for Jupyter; return the kernel's exit status."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
         server.connect(path)
         request = {"environment": {**os.environ}, "folder": os.getcwd(), "arguments": arguments}
@@ -135,7 +136,7 @@ def relay_kernel(path: str, *arguments: str) -> int:
 
 
 if __name__ == "__main__":
-    del sys.path[0]  # this folder, which no kernel has
+    del sys.path[0]  # this folder, which isn't on a kernel's path
     if len(sys.argv) > 2:
         sys.exit(relay_kernel(*sys.argv[1:]))
     serve(sys.argv[1])

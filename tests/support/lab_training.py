@@ -1,4 +1,4 @@
-"""A small classifier that trains in the page of JupyterLab, and the same training in PyTorch."""
+"""A small classifier that trains in JupyterLab's page, and the same training in PyTorch."""
 
 import json
 
@@ -24,7 +24,7 @@ x[np.arange(60), 0, y, 3:9] = 255
 
 
 def make_training() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
-    """The model of `SETUP_CELL`, its examples and their labels, in this process."""
+    """Create the model of `SETUP_CELL`, its examples and labels in this process."""
     found: dict[str, object] = {}
     exec(SETUP_CELL, found)
     x = torch.from_numpy(found["x"].astype(np.float32)) / 255  # type: ignore[attr-defined]
@@ -32,22 +32,22 @@ def make_training() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
 
 
 def read_json(notebook: Notebook, expression: str) -> object:
-    """The value of an expression in the kernel, as JSON carries it."""
+    """The value of an expression in the kernel, transferred as JSON."""
     return json.loads(notebook.run(f"print(json.dumps({expression}))").text)
 
 
-# A cell that waits while an expression is true.
+# A cell that polls while an expression is true.
 WAIT_WHILE = "import asyncio\nwhile {}: await asyncio.sleep(0.05)"
 
 
 def start_paused_training(notebook: Notebook, options: str = "") -> None:
-    """A training that pauses behind its 4th step, which is that of PyTorch."""
+    """Start a training that pauses after its 4th step, for comparison with PyTorch."""
     notebook.run("viewer = Viewer(model, torch.rand(1, 1, 14, 14), timeout=60)\nviewer")
     train_shown_viewer(notebook, options)
 
 
 def train_shown_viewer(notebook: Notebook, options: str = "") -> None:
-    """Begin the training of `start_paused_training` in the Viewer that is there."""
+    """Start the training of `start_paused_training` in the existing Viewer."""
     notebook.run(
         "training = viewer.train((x, y), 'cross_entropy', nbglcnn.SGD(0.05, momentum=0.9), 16,\n"
         f"                        shuffle=False, held_out=0.2{options})\n"
@@ -58,7 +58,7 @@ def train_shown_viewer(notebook: Notebook, options: str = "") -> None:
 
 
 def run_steps(notebook: Notebook, count: str, until: int) -> None:
-    """Take `count` steps, and wait until there are `until` in all."""
+    """Run `count` steps, and wait until the total is `until`."""
     notebook.run(
         f"if {count} > 0: training.step({count})\n"
         + WAIT_WHILE.format(f"training.step_count < {until}")
@@ -66,7 +66,10 @@ def run_steps(notebook: Notebook, count: str, until: int) -> None:
 
 
 def train_in_torch(parts: list[tuple[int, int, tuple[str, ...]]]) -> tuple[nn.Module, list[float]]:
-    """PyTorch's losses: (steps, batch size, frozen parameters) one after the other."""
+    """Train in PyTorch by consecutive parts (steps, batch size, frozen parameters).
+
+    Returns the model and its losses.
+    """
     model, x, y = make_training()
     model.train()
     optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
@@ -86,7 +89,7 @@ def train_in_torch(parts: list[tuple[int, int, tuple[str, ...]]]) -> tuple[nn.Mo
 
 
 def train_bent_in_torch(rates: list[float], factors: list[float]) -> tuple[nn.Module, list[float]]:
-    """The same with a learning rate for each step, and a factor of a bend of channels of "2"."""
+    """Train with a learning rate per step and a bend factor on channels 1 and 6 of "2"."""
     model, x, y = make_training()
     model.train()
     losses: list[float] = []
@@ -110,7 +113,7 @@ def train_bent_in_torch(rates: list[float], factors: list[float]) -> tuple[nn.Mo
 
 
 def assert_trained_equally(notebook: Notebook, model: nn.Module, losses: list[float]) -> None:
-    """The page's losses and weights are PyTorch's."""
+    """Assert that the page's losses and weights equal PyTorch's."""
     found = np.array(read_json(notebook, "training.losses.tolist()"))
     np.testing.assert_allclose(found, losses, rtol=2e-4)
     state = read_json(notebook, "{n: t.tolist() for n, t in viewer.state_dict().items()}")

@@ -1,4 +1,4 @@
-"""The latent workbench of a page that shows one network, and the data that tests give it."""
+"""The latent workbench of a page that shows one network, and the data that tests use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLASS_NAMES = list(datasets.FASHION_MNIST_CLASSES)
 
 @cache
 def trained_fashion() -> SimpleNamespace:
-    """The trained autoencoder with its test pictures, many of them anew with some noise."""
+    """The trained autoencoder with its test pictures, and many noisy copies of them."""
     model, (images, labels) = load_autoencoder(), load_images()
     network = Network(model, images[:1], observe="all", precision="float32")
     with torch.inference_mode():
@@ -42,14 +42,14 @@ def trained_fashion() -> SimpleNamespace:
 
 
 def decode(model: torch.nn.Module, code: Any) -> np.ndarray:
-    """What PyTorch's decoder makes of a code."""
+    """Decode a code with PyTorch's decoder."""
     array = torch.from_numpy(np.asarray(code, np.float32).reshape(1, 16, 1, 1))
     with torch.inference_mode():
         return model.decoder(array).numpy()
 
 
 def serve_blobs(views: ViewsPage, blobs: SourceBlobs) -> None:
-    """Have a page get these blobs when it asks for them."""
+    """Provide the blobs that a page requests."""
     for name in blobs.blob_names():
         blob = blobs.blob(name) or b""
         views.page.evaluate("a => views.put(...a)", [name, base64.b64encode(blob).decode()])
@@ -58,13 +58,13 @@ def serve_blobs(views: ViewsPage, blobs: SourceBlobs) -> None:
 def open_workbench(
     show: Callable[..., ViewsPage], width: int = 1200, latent: Latent | None = None
 ) -> ViewsPage:
-    """A page with the autoencoder, whose source is a latent."""
+    """Open a page with the autoencoder and a latent as its source."""
     found = trained_fashion()
     given = latent or Latent("encoder.6", found.images, found.labels, CLASS_NAMES)
     opened, blobs = latents.open_latent(found.network, given)
     source = msgspec.structs.replace(opened.to_record(given.layer), **blobs.record_fields())
     views = show(found.plan, found.images[:1], width=width)
-    # All of it is in sight: a mouse reaches nothing else.
+    # Everything fits the viewport: the mouse can't reach anything outside.
     views.page.set_viewport_size({"width": width, "height": 1500 if width > 500 else 2600})
     serve_blobs(views, blobs)
     if blobs.dataset is not None:
@@ -77,12 +77,12 @@ def open_workbench(
 
 
 def read_output(page: Page) -> np.ndarray:
-    """The network's output as the page has it."""
+    """Read the network's output from the page."""
     read = "async () => Array.from(await views.state.session.value.read('output'))"
     return np.array(page.evaluate(read), np.float32).reshape(1, 1, 28, 28)
 
 
 def current_code(page: Page) -> np.ndarray:
-    """The code of now."""
+    """The current code."""
     now = "() => views.state.latentCode.value ?? views.state.source.value.code"
     return np.array(page.evaluate(now), np.float32)

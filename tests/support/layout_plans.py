@@ -1,4 +1,4 @@
-"""Plans by hand that carry a tensor in one layout: in through unflatten, out through flatten."""
+"""Handwritten Plans that carry a tensor in one layout: in by unflatten, out by flatten."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ LAYOUTS = {
 
 
 def uniform_block(output: Layout | None, given: Layout | None = None, width: int = 0) -> bytes:
-    """One pass's uniforms: `struct Layout` o, x[0]..x[3], then ivec4 i[8] and vec4 f[4]."""
+    """The uniforms of one pass: `struct Layout` o, x[0]..x[3], then ivec4 i[8] and vec4 f[4]."""
     words = np.zeros(p.UNIFORM_BYTES // 4, "<i4")
     words[:16] = output.to_words() if output else 0
     words[16:32] = given.to_words() if given else 0
@@ -42,9 +42,9 @@ def uniform_block(output: Layout | None, given: Layout | None = None, width: int
 
 
 def layout_plan(layout: Layout, nchw: NCHW | None = None, **fields: Any) -> p.Plan:
-    """A Plan whose input "x" is its value "x", shown in `nchw`, by default as it lies.
+    """A Plan whose input "x" is its value "x", displayed as `nchw`, by default the layout's own.
 
-    `fields` replace those of its header.
+    `fields` override header fields.
     """
     count = int(np.prod(layout.nchw))
     width, height = flat_size(count)
@@ -115,7 +115,7 @@ def layout_plan(layout: Layout, nchw: NCHW | None = None, **fields: Any) -> p.Pl
 
 
 def special_values(shape: tuple[int, ...]) -> np.ndarray:
-    """Both signs, exact zeros, NaN and infinities; nothing finite in the last channel."""
+    """Random values of both signs, zeros, NaN and infinities; the last channel is all NaN."""
     array = RANDOM.standard_normal(shape).astype(np.float32) * 3
     array[RANDOM.random(shape) < 0.2] = 0
     array[RANDOM.random(shape) < 0.05] = np.nan

@@ -1,4 +1,4 @@
-"""What may grow in a page and a kernel, counted: for the leak test and for `make soak`."""
+"""Counts objects that may leak in a page and a kernel: for the leak test and `make soak`."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from playwright.sync_api import Page
 
 from jupyter_lab import Notebook
 
-# Listeners that the bundle adds itself: anywidget loads it from a blob, JupyterLab's code has URLs.
+# Listeners that the bundle itself adds: anywidget loads it from a blob, JupyterLab's code has URLs.
 COUNT_LISTENERS = """
 const known = new WeakMap();
 const targets = [];
@@ -38,7 +38,7 @@ EventTarget.prototype.removeEventListener = function (type, listener, options) {
   return removeEventListener.call(this, type, listener, options);
 };
 """
-# Timers of the bundle that have not gone off and were not cleared.
+# The bundle's pending timers: neither fired nor cleared.
 COUNT_TIMERS = """
 const pending = new Set();
 for (const [set, clear] of [["setTimeout", "clearTimeout"], ["setInterval", "clearInterval"]]) {
@@ -67,23 +67,24 @@ PAGE_COUNTS = """() => {
   return { ...store.device.liveObjects, users: store.deviceUsers, blobs: store.blobs.size,
            listeners: window.heard(), contexts: window.probe.contexts.length };
 }"""
-# Messages whose end JupyterLab awaits, by kernel connection: it keeps them and their buffers.
+# Messages with a pending reply in JupyterLab, by kernel connection: it keeps them and their
+# buffers.
 COUNT_PENDING_REPLIES = """() => [...window.jupyterapp.serviceManager.kernels._kernelConnections]
   .reduce((sum, connection) => sum + connection._futures.size, 0)"""
-# What V8 compiles grows for hundreds of runs, the more the more code there is: by 12 kB a run of a
-# cell with a Viewer. Without its compilers, and with what it notes of functions from their first
-# call on, what still grows is what the page keeps.
+# V8's compiled code grows for hundreds of runs, the more code the more: by 12 kB per run of a cell
+# with a Viewer. With its compilers off and feedback allocated from a function's first call, the
+# remaining growth is the page's own.
 PLAIN_V8 = (
     "--js-flags=--no-opt --no-maglev --no-sparkplug "
     "--no-lazy-feedback-allocation --no-flush-bytecode"
 )
-# The least that a cell can show, against which a Viewer is measured: JupyterLab keeps 23 kB a run.
+# A minimal widget as the baseline for a Viewer: JupyterLab itself keeps 23 kB per run.
 BARE_WIDGET = """import anywidget
 class Bare(anywidget.AnyWidget): _esm = "export default { render() {} };"
 """
-# Waited for as locators: the handle of wait_for_selector keeps an element and all it holds.
+# Wait with locators: the handle of wait_for_selector retains an element and its references.
 DRAWN_VIEWER = ".nbglcnn[data-phase=ready] canvas[data-drawn]"
-# Runs in the kernel; `print(*alive())` has the number of objects of each of the CLASSES.
+# Runs in the kernel; `print(*alive())` prints the number of objects of each of the CLASSES.
 CLASSES = ("Viewer", "Connection", "Plan")
 COUNT_KERNEL_OBJECTS = f"""
 import gc
@@ -99,30 +100,30 @@ def alive():
 
 
 def page_counts(page: Page) -> dict[str, int]:
-    """What is alive in the page: WebGL objects by kind, blobs, listeners, contexts."""
+    """The live objects in the page: WebGL objects by kind, blobs, listeners, contexts."""
     found: dict[str, int] = page.evaluate(PAGE_COUNTS)
     return found
 
 
 def heap_usage(page: Page) -> dict[str, int]:
-    """What is left in the page after collections: bytes of JavaScript, elements in it or not."""
+    """The memory after garbage collection: JavaScript bytes, and DOM nodes attached or not."""
     session = page.context.new_cdp_session(page)
-    for _ in range(2):  # what finalizers let go of goes in the second
+    for _ in range(2):  # the second pass collects what finalizers released
         session.send("HeapProfiler.collectGarbage")
     used = session.send("Runtime.getHeapUsage")
     nodes = session.send("Memory.getDOMCounters")["nodes"]
     session.detach()
-    # An ArrayBuffer's content is outside the heap.
+    # The content of an ArrayBuffer is outside the heap.
     return {"bytes": int(used["usedSize"] + used["backingStorageSize"]), "nodes": int(nodes)}
 
 
 def bare_widget_growth(
     notebook: Notebook, first: int, last: int, every: int, *, cells: int = 1
 ) -> dict[str, float]:
-    """By how much the heap grows with each run of a cell that shows the least of widgets.
+    """Measure the heap growth per run of a cell that displays a minimal widget.
 
-    With several cells, run in turn, that has the buttons too that JupyterLab keeps of each cell
-    that was active.
+    With several cells, run in turn, the growth includes the toolbar buttons that JupyterLab keeps
+    for each cell that was active.
     """
     shown = [notebook.start(BARE_WIDGET + "display(Bare())") for _ in range(cells)]
     for cell in shown:
@@ -145,9 +146,12 @@ class ObjectCounter:
         self._minimums: dict[str, int] = {}
 
     def count(self) -> dict[str, int]:
-        """Once both have heard that the old Viewer is gone; what leaks never goes."""
+        """Count after both sides have disposed of the old Viewer.
+
+        Leaked objects never disappear, so waiting doesn't hide them.
+        """
         for _ in range(20):
-            # In no cell: JupyterLab keeps a cell's buttons each time that it was active.
+            # Not in a cell: JupyterLab keeps a cell's buttons each time it becomes active.
             alive = [
                 int(word) for word in self._notebook.evaluate_silently("print(*alive())").split()
             ]
@@ -160,5 +164,5 @@ class ObjectCounter:
 
 
 def growth_rates(at: Sequence[float], rows: Sequence[dict[str, int]]) -> dict[str, float]:
-    """How much each counter grows for each step of `at`, by a line through all its values."""
+    """The growth of each counter per unit of `at`, by a linear fit."""
     return {name: float(np.polyfit(at, [row[name] for row in rows], 1)[0]) for name in rows[0]}

@@ -1,4 +1,4 @@
-"""A host that gives the least, anywidget's model in a frame; messages are carried one by one."""
+"""A minimal host: only anywidget's model, in a frame; messages are carried one by one."""
 
 import base64
 import time
@@ -10,7 +10,7 @@ from playwright.sync_api import Frame
 from nbglcnn import Viewer
 
 TIMEOUT_S = 60
-# A host in a frame: the model that anywidget's interface promises, and nothing besides.
+# A host in a frame: it provides the model of anywidget's interface and nothing else.
 HOST_SCRIPT = """async ([address, traits, form]) => {
   const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const forms = {
@@ -69,7 +69,7 @@ HOST_SCRIPT = """async ([address, traits, form]) => {
 
 
 class HostFrames:
-    """A Viewer of this process shown in frames, and the line between them."""
+    """A Viewer of this process displayed in frames, and the transport between them."""
 
     def __init__(self, viewer: Viewer, frames: list[Frame], static: str, form: str) -> None:
         self.connection = viewer._connection
@@ -84,14 +84,14 @@ class HostFrames:
             frame.evaluate(HOST_SCRIPT, [f"{static}/static/loader.js", traits, form])
 
     def send(self, content: Any, buffers: list[memoryview]) -> None:
-        """What Python sends, until the frames are given it."""
+        """Queue a message from Python for the frames."""
         self.pending_messages.append((content, [base64.b64encode(one).decode() for one in buffers]))
 
     def carry_messages(self) -> None:
-        """Carry everything that waits, both ways."""
+        """Deliver all queued messages in both directions."""
         for frame in self.frames:
             for content, buffers in frame.evaluate("() => window.host.take()"):
-                # As bytes, which marimo gives; JupyterLab gives memoryviews.
+                # As bytes, like marimo; JupyterLab passes memoryviews.
                 self.viewer._handle_custom_msg(content, [base64.b64decode(b) for b in buffers])
         waiting, self.pending_messages = self.pending_messages, []
         for message in waiting:
@@ -102,14 +102,14 @@ class HostFrames:
         self.frames[0].page.wait_for_timeout(10)
 
     def wait_until(self, done: Callable[[], bool]) -> None:
-        """Carry messages until something is true."""
+        """Deliver messages until a condition holds."""
         end = time.monotonic() + TIMEOUT_S
         while not done():
             assert time.monotonic() < end
             self.carry_messages()
 
     def read(self) -> dict[str, Any]:
-        """Every value of the network, from a page."""
+        """Read every value of the network from a page."""
         values = self.viewer.network.plan.values
         request = self.connection.request_values(
             [v.key for v in values], [4 * v.readback.count for v in values]

@@ -1,8 +1,8 @@
-"""Networks of `make wild` from further packages, and of other kinds from those of `wild_networks`.
+"""Networks of `make wild` from further packages and of other kinds than `wild_networks`.
 
-Classifiers that are no timm's, segmentation of street scenes and poses (pytorchcv), faces
-(facenet), metrics of pictures (piq, lpips), enlargers (torchsr), transformers (vit-pytorch),
-nnU-Net, sequences (pytorch-tcn), parts of detectors, autoencoders of sound and film.
+Classifiers not in timm, segmentation of street scenes and poses (pytorchcv), faces (facenet),
+metrics of pictures (piq, lpips), super-resolution (torchsr), transformers (vit-pytorch), nnU-Net,
+sequences (pytorch-tcn), parts of detectors, autoencoders of sound and video.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from wild_networks import (
 
 
 def more_networks() -> dict[str, Network]:
-    """All of them by name."""
+    """All these networks by name."""
     found: dict[str, Network] = {}
     for source in (
         _pytorchcv_networks,
@@ -55,7 +55,7 @@ PYTORCHCV = """
     lwopenpose2d_mobilenet_cmupan_coco:64 simplepose_resnet18_coco:64
     simplepose_mobile_resnet18_coco:64 centernet_resnet18_coco:64
 """
-# Those whose pictures have a size of their own; the segmentation of streets upsamples to it.
+# Networks with a fixed input size; street segmentation upsamples to it.
 FIXED_SIZE = ("cityscapes", "celebamaskhq", "_coco", "dicenet")
 
 
@@ -66,7 +66,7 @@ def _pytorchcv_networks() -> dict[str, Network]:
         size = int(text)
         more: dict[str, Any] = {"pretrained": False}
         if name.startswith("simplepose"):
-            more["return_heatmap"] = True  # its last block reads points in a loop over the numbers
+            more["return_heatmap"] = True  # else its last block decodes keypoints in a loop
         if any(part in name for part in FIXED_SIZE):
             more["in_size"] = (size, size)
         build = partial(_pytorchcv, name, **more)
@@ -189,7 +189,7 @@ def _vit_pytorch_networks() -> dict[str, Network]:
 
 
 def _detector_networks() -> dict[str, Network]:
-    """Detectors up to where boxes are chosen: backbone, pyramid and heads."""
+    """Detectors up to the box selection: backbone, pyramid and heads."""
 
     def detector(name: str) -> Callable[[], Any]:
         def built() -> Any:
@@ -453,7 +453,7 @@ def _monai_networks() -> dict[str, Network]:
 
 
 def _striped_labels(x: Any) -> Any:
-    """Three classes in stripes, of the size of `x`."""
+    """Labels of three classes in stripes, with the size of `x`."""
     import torch
 
     rows = torch.arange(x.shape[-2]) * 3 // x.shape[-2]

@@ -1,4 +1,4 @@
-"""A copy of a checkout, in which one file at a time is changed and tests are run."""
+"""A copy of a checkout in which one file at a time is changed and tests run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OutcomeKind = Literal["passed", "failed", "late", "broken"]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run of tests ended: `detail` is the test that failed, or why nothing could be run."""
+    """The result of a test run: `detail` is the failed test, or why nothing could run."""
 
     kind: OutcomeKind
     detail: str
@@ -34,32 +34,32 @@ class Outcome:
 
 
 class CheckoutCopy:
-    """A copy of a checkout, in which faults come and go."""
+    """A copy of a checkout into which faults are inserted and removed."""
 
     def __init__(self, root: Path, folder: Path) -> None:
         self.folder = folder
-        self._needs_bundle = False  # the bundled front-end
+        self._needs_bundle = False  # whether the front-end bundle is stale
         self._pytest = PytestForks(folder)
         listed = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
         names = subprocess.run(listed, cwd=root, capture_output=True, check=True, text=True).stdout
         for name in filter(None, names.split("\0")):
-            if (root / name).is_file():  # not one that was deleted and not yet committed
+            if (root / name).is_file():  # skip deleted but uncommitted files
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(root / name, folder / name)
         if (root / STATIC).is_dir():
             shutil.copytree(root / STATIC, folder / STATIC)
-        # Of the packages only the stamp of what was bundled is this copy's own.
+        # Link all packages; only the bundle's stamp belongs to this copy.
         modules = root / "js" / "node_modules"
         (folder / "js" / "node_modules").mkdir(parents=True)
         for installed in modules.iterdir() if modules.is_dir() else ():
             if installed.name != ".nbglcnn-bundle":
                 (folder / "js" / "node_modules" / installed.name).symlink_to(installed)
-        if (root / ".cache").is_dir():  # weights that were trained or fetched
+        if (root / ".cache").is_dir():  # trained or fetched weights
             (folder / ".cache").symlink_to(root / ".cache")
 
     @contextmanager
     def replace_text(self, file: str, old: str, new: str) -> Iterator[None]:
-        """The copy with another text in one of its files."""
+        """Replace text in one file of the copy for the duration of the block."""
         path = self.folder / file
         right = path.read_text("utf-8")
         kept = self.folder / "static-as-it-was"
@@ -75,29 +75,29 @@ class CheckoutCopy:
                 kept.rename(self.folder / STATIC)
 
     def _is_bundled(self, file: str) -> bool:
-        """Whether the front-end is made of this file too; it takes in some of Python's shaders."""
+        """Whether the front-end bundle includes this file; it includes some of Python's shaders."""
         if file.startswith("js/"):
             return True
         entries = (self.folder / "js" / "src").rglob("*.ts")
         return file.endswith(".glsl") and any(file in entry.read_text("utf-8") for entry in entries)
 
     def _bundle(self) -> None:
-        """Bundle the front-end, whose fault makes it another one."""
+        """Bundle the front-end again, because the fault changes it."""
         shutil.copytree(self.folder / STATIC, self.folder / "static-as-it-was")
         bundle(self.folder, node_path())
         self._needs_bundle = False
 
     def _write(self, path: Path, text: str) -> None:
         path.write_text(text, "utf-8")
-        # Python takes a compiled file for current where time in seconds and size are the same.
+        # Python treats a compiled file as current if the time in seconds and the size match.
         for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
             compiled.unlink()
 
     def run(self, tests: Sequence[str], limit: float, *options: str) -> Outcome:
-        """Run tests until one fails, within so many seconds; `options` are pytest's."""
+        """Run tests until one fails, for at most `limit` seconds; `options` go to pytest."""
         start, said = time.perf_counter(), ""
         for test in pytest_commands(tests):
-            if self._needs_bundle and test[0] == "pytest":  # node takes the sources themselves
+            if self._needs_bundle and test[0] == "pytest":  # node runs the sources directly
                 self._bundle()
                 start = time.perf_counter()
             left = limit - (time.perf_counter() - start)
@@ -116,19 +116,19 @@ class CheckoutCopy:
         return Outcome("passed", "", said, time.perf_counter() - start)
 
     def close(self) -> None:
-        """End the processes that run its tests."""
+        """End the processes that run the copy's tests."""
         self._pytest.close()
 
 
 class PytestForks:
-    """Runs pytest in forks of a process that has imported the large packages, not the copy's."""
+    """Runs pytest in forks of a process that has imported the large packages except the copy's."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(self, arguments: Sequence[str], limit: float) -> tuple[int | None, str]:
-        """The exit status, None where it took longer, and what it said."""
+        """Run pytest; return its exit status (None on timeout) and its output."""
         if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, str(Path(__file__).with_name("pytest_fork_server.py"))],
@@ -148,7 +148,7 @@ class PytestForks:
             self.close()
             return 3, "the process that runs pytest has ended"
         late = not select.select([answers], [], [], max(limit, 0))[0]
-        _kill_group(child)  # what it started, too: browsers, kernels
+        _kill_group(child)  # and its children: browsers, kernels
         status = _read_status(answers)
         said = output.read_text("utf-8", "replace") if output.exists() else ""
         return (None if late else 3 if status is None else status), said
@@ -170,7 +170,7 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def _run(command: Sequence[str], folder: Path, limit: float) -> tuple[int | None, str]:
-    """The exit status of a command, None where it took longer, and what it said."""
+    """Run a command; return its exit status (None on timeout) and its output."""
     with subprocess.Popen(
         command,
         cwd=folder,
@@ -190,18 +190,18 @@ def _run(command: Sequence[str], folder: Path, limit: float) -> tuple[int | None
 
 
 def _kill_group(group: int) -> None:
-    """End the processes of a group."""
+    """Kill the processes of a group."""
     with suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
 
 
 def is_typescript(test: str) -> bool:
-    """Whether node runs these tests."""
+    """Whether these tests run in node."""
     return test.endswith(".ts")
 
 
 def pytest_commands(tests: Sequence[str]) -> list[list[str]]:
-    """The fewest commands that run these tests, in their order."""
+    """The fewest commands that run these tests in order."""
     pytest = ["pytest", "-x", "-q", "--no-header", "--tb=short", "-p", "no:cacheprovider"]
     found: list[list[str]] = []
     joined = False
@@ -219,7 +219,7 @@ def pytest_commands(tests: Sequence[str]) -> list[list[str]]:
 
 
 def first_failure(said: str) -> str:
-    """The name of the first test that failed, in what pytest or node said."""
+    """The name of the first failed test in the output of pytest or node."""
     by_pytest = re.search(r"^(?:FAILED|ERROR) \S*?([\w.]+::.*?)(?: - |$)", said, re.MULTILINE)
     by_node = re.search(r"^\s*(?:✖|not ok \d+ -) (.*?)(?: \([\d.]+ms\))?$", said, re.MULTILINE)
     found = by_pytest or by_node
@@ -227,9 +227,9 @@ def first_failure(said: str) -> str:
 
 
 def parse_test_durations(tests: Sequence[str], outcome: Outcome) -> dict[str, float]:
-    """Seconds for each of these tests by itself, of a run with `--durations=0`.
+    """The seconds that each test takes by itself, from a run with `--durations=0`.
 
-    What the first of them sets up, a browser, any of them has to set up by itself.
+    The set-up of the first test, such as a browser, counts for each: any test alone needs it.
     """
     lines = re.findall(r"^([\d.]+)s (setup|call|teardown) +(\S.*)$", outcome.output, re.MULTILINE)
     taken = [(float(seconds), stage, name.strip()) for seconds, stage, name in lines]

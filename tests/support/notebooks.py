@@ -1,4 +1,4 @@
-"""The project's notebooks: as they are committed, run by nbconvert, and by JupyterLab."""
+"""The project's notebooks: as committed, run by nbconvert, and run in JupyterLab."""
 
 import json
 import subprocess
@@ -17,7 +17,7 @@ from screenshots import NOTEBOOKS, copy_notebooks, run_all_cells
 
 
 def assert_no_outputs(name: str, least: int) -> None:
-    """The committed notebook has `least` cells of code, and nothing of a run."""
+    """Assert that the notebook has at least `least` code cells and no outputs."""
     notebook = json.loads((NOTEBOOKS / name).read_text(encoding="utf-8"))
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert len(code) >= least
@@ -26,7 +26,7 @@ def assert_no_outputs(name: str, least: int) -> None:
 
 
 def execute_notebook(folder: Path, name: str, environment: Mapping[str, str]) -> Any:
-    """Run a folder's notebook from top to bottom; what became of it lies there as ran.ipynb."""
+    """Run a folder's notebook from top to bottom and save the result there as ran.ipynb."""
     convert = ["nbconvert", "--to", "notebook", "--execute", "--output", "ran.ipynb", name]
     run = subprocess.run(
         [sys.executable, "-m", *convert],
@@ -40,14 +40,14 @@ def execute_notebook(folder: Path, name: str, environment: Mapping[str, str]) ->
 
 
 def printed_text(outputs: list[dict[str, Any]]) -> str:
-    """All that cells print; an error of one fails."""
+    """The text printed by all cells; fail if a cell raised an error."""
     errors = [f"{one['ename']}: {one['evalue']}" for one in outputs if "ename" in one]
     assert not errors, errors
     return "".join("".join(one["text"]) for one in outputs if one.get("name") == "stdout")
 
 
 class ExecutedNotebook:
-    """A notebook in JupyterLab, all its cells run; `errors` are what its page complains of."""
+    """A notebook in JupyterLab with all its cells run; `errors` are its page's console errors."""
 
     def __init__(self, notebook: Notebook, errors: list[str], patience: float) -> None:
         self.notebook, self.errors = notebook, errors
@@ -63,7 +63,7 @@ class ExecutedNotebook:
 def open_notebook(
     lab: LabServer, browser: Browser, name: str, width: int, height: int
 ) -> Iterator[tuple[Notebook, list[str]]]:
-    """One of the project's notebooks in JupyterLab, and what its page complains of."""
+    """Open one of the project's notebooks in JupyterLab; yield it and the page's errors."""
     copy_notebooks(lab.root)
     with local_page(browser, viewport={"width": width, "height": height}) as page:
         errors = console_errors(page)

@@ -1,4 +1,4 @@
-"""ONNX models made of a few nodes, and what their Graphs compute."""
+"""ONNX models of a few nodes, and the values that their Graphs compute."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +27,7 @@ def model_of(
     constants: dict[str, Any] | None = None,
     functions: Sequence[Any] = (),
 ) -> onnx.ModelProto:
-    """A model from nodes, inputs' shapes, outputs' names and constants."""
+    """Build a model from nodes, input shapes, output names and constants."""
     graph = helper.make_graph(
         list(nodes),
         "g",

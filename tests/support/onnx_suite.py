@@ -1,4 +1,4 @@
-"""The cases of ONNX's own test suite that image networks need, one record each."""
+"""The cases of ONNX's own test suite that are relevant to image networks, one record each."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from onnx.backend.test.runner import Runner
 
 SUBSET_FILE = Path(__file__).resolve().parents[1] / "cnn_subset.json"
 SUBSETS = ("core", "extended", "models")
-TEST_DATA = Path(onnx.__file__).parents[1]  # where the suite's paths begin
+TEST_DATA = Path(onnx.__file__).parents[1]  # base of the suite's relative paths
 
 Arrays = tuple[np.ndarray, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteCase:
-    """One case: where it belongs and what the suite says of it; `read` gives model and arrays."""
+    """One case and its metadata; `read` returns the model and arrays."""
 
     name: str
     subset: str
@@ -34,12 +34,12 @@ class SuiteCase:
 
     @property
     def test(self) -> Any:
-        """The suite's own record; all are made, in seconds, when the first is asked for."""
+        """The suite's own record. The first access builds all records, which takes seconds."""
         return _tests()[self.name]
 
     @property
     def tolerance(self) -> dict[str, float]:
-        """The suite's own: 1e-3 relative and 1e-7 absolute, or what the case says."""
+        """The case's own tolerance; the suite's default is 1e-3 relative and 1e-7 absolute."""
         return {"rtol": self.test.rtol, "atol": self.test.atol}
 
     def read(self) -> tuple[onnx.ModelProto, list[tuple[Arrays, Arrays]]]:
@@ -74,7 +74,7 @@ def _stored_arrays(folder: Path, kind: str) -> Arrays:
 
 
 def _read_light_model(file: Path) -> tuple[onnx.ModelProto, list[tuple[Arrays, Arrays]]]:
-    """A network whose weights are constants, with the suite's made-up input."""
+    """Read a network whose weights are constants, with the suite's dummy input."""
     model = onnx.load(file)
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = tuple(
@@ -92,13 +92,16 @@ def _read_light_model(file: Path) -> tuple[onnx.ModelProto, list[tuple[Arrays, A
 @cache
 def _tests() -> dict[str, Any]:
     kinds = ("node", "pytorch-converted", "pytorch-operator", "real", "simple")
-    with np.errstate(all="ignore"), warnings.catch_warnings():  # the suite makes its own NaN
+    with np.errstate(all="ignore"), warnings.catch_warnings():  # the suite's own code produces NaN
         warnings.simplefilter("ignore")
         return {test.name: test for kind in kinds for test in load_model_tests(kind=kind)}
 
 
 def suite_cases(subsets: Sequence[str] = SUBSETS, *, expanded: bool = True) -> Iterator[SuiteCase]:
-    """The cases of these rings; expanded ones are operators decomposed by their function bodies."""
+    """Iterate over the cases of these subsets.
+
+    Expanded cases decompose an operator by its function body.
+    """
     subset = json.loads(SUBSET_FILE.read_text("utf-8"))
     for ring in subsets:
         for operator, kinds in sorted(subset[ring].items()):

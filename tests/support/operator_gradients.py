@@ -1,4 +1,4 @@
-"""Gradients of ONNX operators, many in one Plan, beside those of torch functions in float64."""
+"""Compares gradients of many ONNX operators in one Plan with torch functions in float64."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,41 +19,42 @@ SHAPE = (2, 5, 3)
 
 
 def uniform(low: float, high: float, *shape: int) -> np.ndarray:
-    """Numbers between two, of SHAPE where none is given."""
+    """Uniform random numbers between two bounds; the shape defaults to SHAPE."""
     return RNG.uniform(low, high, shape or SHAPE).astype(np.float32)
 
 
 def float_vector(*numbers: float) -> np.ndarray:
-    """A vector."""
+    """A float32 vector."""
     return np.array(numbers, np.float32)
 
 
 def scalar(value: float) -> np.ndarray:
-    """An array of no axes."""
+    """A 0-dimensional float32 array."""
     return np.array(value, np.float32)
 
 
 def int_vector(*numbers: int) -> np.ndarray:
-    """A vector of integers, as axes are given."""
+    """An int64 vector, for example of axes."""
     return np.array(numbers, np.int64)
 
 
 def random_arrays(*shapes: tuple[int, ...]) -> list[np.ndarray]:
-    """Arrays of numbers from -1 to 1."""
+    """Arrays of random numbers from -1 to 1."""
     return [uniform(-1, 1, *shape) for shape in shapes]
 
 
 def with_arguments(function: Callable[..., Tensor], *arguments: Any) -> Callable[[Tensor], Tensor]:
-    """The function of its first argument."""
+    """Bind all arguments of a function but the first."""
     return lambda x: function(x, *arguments)
 
 
 @dataclass(frozen=True)
 class GradientCase:
-    """An operator's node, and the torch function of its inputs that are fed.
+    """An operator's node, and the reference torch function of its fed inputs.
 
-    Arrays of float32 are fed at run time; those numbered in `constants`, and others, are constants.
-    Of what is fed gradients are compared but of what `without` numbers.
+    Arrays of float32 are fed at run time, except those whose positions are in `constants`; all
+    other arrays are constants. Gradients of the fed inputs are compared, except those whose
+    positions are in `without`.
     """
 
     op: str
@@ -61,7 +62,7 @@ class GradientCase:
     inputs: Sequence[np.ndarray | None]
     attributes: dict[str, Any] = field(default_factory=dict)
     constants: Sequence[int] = ()
-    other_outputs: Sequence[str] = ()  # names of further outputs
+    other_outputs: Sequence[str] = ()  # names of the node's further outputs
 
     def fed_inputs(self) -> list[int]:
         """The positions of the inputs that are fed."""
@@ -73,10 +74,10 @@ class GradientCase:
 
 
 def assert_operator_gradients(rows: Sequence[GradientCase], tolerance: float = TOLERANCE) -> None:
-    """Each row's inputs have torch's gradients of its output times factors, in float64.
+    """Assert that each row's input gradients equal torch's in float64, by a weighted output sum.
 
-    To `tolerance` of each tensor's maximum, or as near as torch's own float32 is; what is infinite
-    or no number is so in both.
+    The error limit is `tolerance` of each tensor's maximum, or torch's own float32 error if that is
+    larger. Infinities and NaN must match.
     """
     rng = np.random.default_rng(1)
     nodes, initializers, inputs, sums = [], [], [], []
@@ -131,7 +132,7 @@ def assert_operator_gradients(rows: Sequence[GradientCase], tolerance: float = T
 def gradient_error(
     found: np.ndarray, right: np.ndarray, single: np.ndarray, tolerance: float
 ) -> str:
-    """What is wrong with a gradient; "" for nothing."""
+    """Describe the error of a gradient; "" if there is none."""
     if found.shape != right.shape:
         return f"shape {found.shape}, not {right.shape}"
     finite = np.isfinite(right) & np.isfinite(single)

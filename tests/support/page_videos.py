@@ -1,6 +1,6 @@
-"""The videos that a page makes, and the current frame of the last one."""
+"""The video elements that a page creates, and the current frame of the last one."""
 
-# Videos that are made, the last one first.
+# All created videos, the newest first.
 RECORD_VIDEOS = """() => {
   globalThis.films = [];
   const create = document.createElement;
@@ -10,7 +10,7 @@ RECORD_VIDEOS = """() => {
     return made;
   };
 }"""
-# The last video's frame, as a data: URL.
+# The newest video's current frame, as a data: URL.
 GRAB_FRAME = """() => {
   const [video] = films;
   const canvas = document.createElement('canvas');

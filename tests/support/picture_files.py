@@ -1,4 +1,4 @@
-"""Picture files of every kind that a notebook meets, small, and what each of them is."""
+"""Small picture files of every kind used in notebooks, with their expected pixels."""
 
 import io
 import struct
@@ -17,18 +17,18 @@ FILE_TYPES = {
     "png": "image/png", "jpg": "image/jpeg", "gif": "image/gif", "webp": "image/webp",
     "bmp": "image/bmp", "tif": "image/tiff",
 }  # fmt: skip
-# Primaries of Display P3, adapted to the white of profiles (D50).
+# Primaries of Display P3, adapted to the white point of ICC profiles (D50).
 P3 = ((0.51512, 0.2412, -0.00105), (0.29198, 0.69225, 0.04189), (0.1571, 0.06657, 0.78407))
 D50 = (0.9642, 1.0, 0.8249)
 
 
 def random_pixels(channels: int, seed: int = 1) -> np.ndarray:
-    """Rough pixels that no turn and no mirror leaves as they are."""
+    """Random pixels, which every rotation or mirroring changes."""
     return np.random.default_rng(seed).integers(0, 256, (HEIGHT, WIDTH, channels), np.uint8)
 
 
 def smooth_image(mode: str = "RGB") -> Image.Image:
-    """For files that lose a little: JPEG."""
+    """A smooth image, for lossy files such as JPEG."""
     small = Image.fromarray(np.random.default_rng(2).integers(0, 256, (2, 3, 4), np.uint8), "RGBA")
     return small.convert("RGB").resize((48, 32), Image.Resampling.BICUBIC).convert(mode)
 
@@ -43,12 +43,12 @@ def display_p3() -> bytes:
 
 
 def gamma_profile(gamma: float, primaries: tuple[Triple, ...] = ()) -> bytes:
-    """An ICC profile of a power, of greys or of colours."""
+    """An ICC profile with a power curve, grey or colour."""
     return icc_profile(primaries, b"curv" + bytes(4) + struct.pack(">IHxx", 1, round(gamma * 256)))
 
 
 def icc_profile(primaries: tuple[Triple, ...], curve: bytes) -> bytes:
-    """An ICC profile with one curve for all channels; of greys without primaries."""
+    """An ICC profile with one curve for all channels; grey if there are no primaries."""
     tags = {
         b"wtpt": _xyz_tag(D50),
         b"desc": _description_tag("a test"),
@@ -83,7 +83,7 @@ def _description_tag(text: str) -> bytes:
 
 
 def deep_png(samples: np.ndarray, kind: int) -> bytes:
-    """A PNG of 16 bits a sample, (height, width, channels); Pillow writes grey ones alone."""
+    """A 16-bit PNG from (height, width, channels); Pillow can write only grey ones."""
     height, width, _ = samples.shape
     rows = samples.astype(">u2").reshape(height, -1)
     raw = b"".join(b"\0" + row.tobytes() for row in rows)
@@ -96,14 +96,14 @@ def deep_png(samples: np.ndarray, kind: int) -> bytes:
 
 
 def encode_image(image: Image.Image, kind: str, **more: Any) -> bytes:
-    """The bytes of a file."""
+    """Encode an image as the bytes of a file."""
     file = io.BytesIO()
     image.save(file, kind, **more)
     return file.getvalue()
 
 
 def orientation_exif(orientation: int) -> Image.Exif:
-    """EXIF data of a camera that was held so."""
+    """EXIF data with this camera orientation."""
     exif = Image.Exif()
     exif[ORIENTATION] = orientation
     return exif
@@ -111,10 +111,10 @@ def orientation_exif(orientation: int) -> Image.Exif:
 
 @dataclass(frozen=True)
 class PictureFile:
-    """A file, and what its pixels are: (3, height, width) from 0 to 1.
+    """A file and its expected pixels: (3, height, width) from 0 to 1.
 
-    Decoders of other makers may differ by `tolerance_steps` of 255; a browser reads it unless
-    `is_tiff`.
+    Decoders other than Pillow may differ by `tolerance_steps` of 255. Browsers can read the file
+    unless `is_tiff`.
     """
 
     content: bytes
@@ -128,13 +128,13 @@ class PictureFile:
 
 
 def input_pixels(array: np.ndarray) -> np.ndarray:
-    """Pixels of 8 bits, (height, width) or (height, width, 3), as they have to go in."""
+    """8-bit pixels, (height, width) or (height, width, 3), as the expected network input."""
     rgb = np.repeat(array[..., None], 3, 2) if array.ndim == 2 else array
     return (rgb.astype(np.float32) / np.float32(255)).transpose(2, 0, 1)
 
 
 def composite_on_black(array: np.ndarray) -> np.ndarray:
-    """Pixels (height, width, 4), multiplied by alpha and rounded."""
+    """Pixels (height, width, 4), multiplied by alpha and rounded, as the expected input."""
     whole = array.astype(int)
     return input_pixels((whole[..., :3] * whole[..., 3:] + 127) // 255)
 
@@ -144,7 +144,7 @@ def grey16_pixels(array: np.ndarray) -> np.ndarray:
     return np.stack([grey] * 3)
 
 
-# How pixels lie when they are seen, by the number in EXIF data.
+# The displayed orientation of the pixels, by the number in EXIF data.
 ORIENTATIONS: dict[int, Callable[[np.ndarray], np.ndarray]] = {
     2: lambda a: a[:, ::-1],
     3: lambda a: a[::-1, ::-1],
@@ -154,7 +154,7 @@ ORIENTATIONS: dict[int, Callable[[np.ndarray], np.ndarray]] = {
     7: lambda a: a[::-1, ::-1].swapaxes(0, 1),
     8: lambda a: np.rot90(a),
 }
-# The primaries of sRGB, adapted to the white of profiles as those of P3 are.
+# The primaries of sRGB, adapted to D50 like those of P3.
 SRGB = ((0.43607, 0.22249, 0.01392), (0.38515, 0.71687, 0.09708), (0.14307, 0.06061, 0.71410))
 
 
@@ -163,27 +163,27 @@ def srgb_to_linear(levels: np.ndarray) -> np.ndarray:
 
 
 def linear_to_srgb(light: np.ndarray) -> np.ndarray:
-    """Light from 0 to 1 as bytes of sRGB."""
+    """Convert linear light from 0 to 1 to sRGB bytes."""
     bent = np.where(light <= 0.0031308, light * 12.92, 1.055 * light ** (1 / 2.4) - 0.055)
     return np.rint(255 * bent).astype(np.uint8)
 
 
 def p3_to_srgb(array: np.ndarray) -> np.ndarray:
-    """Pixels of Display P3 in sRGB, by the formulas."""
+    """Convert Display P3 pixels to sRGB by the formulas."""
     return linear_to_srgb(
         np.clip(srgb_to_linear(array / 255) @ np.array(P3) @ np.linalg.inv(SRGB), 0, 1)
     )
 
 
 def read_with_pillow(content: bytes, mode: str = "RGB") -> np.ndarray:
-    """What Pillow reads of a file that it has written, with nothing done to it."""
+    """Decode with Pillow a file that Pillow has written, without any correction."""
     with Image.open(io.BytesIO(content)) as image:
         return np.asarray(image.convert(mode))
 
 
 @cache
 def picture_files() -> dict[str, PictureFile]:
-    """By name, which says what it is."""
+    """All picture files by a descriptive name."""
     rgb, rgba, grey = random_pixels(3), random_pixels(4), random_pixels(1)[..., 0]
     found = {
         **_png_files(rgb, rgba, grey),
@@ -202,7 +202,7 @@ def _png_files(rgb: np.ndarray, rgba: np.ndarray, grey: np.ndarray) -> dict[str,
     indices, listed = np.asarray(palette), np.asarray(palette.convert("RGB"))
     alphas = np.array([0, 60, 128, 200, *[255] * 252], np.uint8)
     wide = np.random.default_rng(3).integers(0, 65536, (HEIGHT, WIDTH, 4))
-    high = (wide >> 8).astype(np.uint8)  # what Pillow and browsers keep of colours of 16 bits
+    high = (wide >> 8).astype(np.uint8)  # the part of 16-bit colours that Pillow and browsers keep
     deep = Image.fromarray(wide[..., 0].astype(np.uint16))
     srgb = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     p3 = {"icc_profile": display_p3()}
@@ -292,7 +292,7 @@ def _png_files(rgb: np.ndarray, rgba: np.ndarray, grey: np.ndarray) -> dict[str,
 
 
 def _animated_files(rgb: np.ndarray, rgba: np.ndarray) -> dict[str, PictureFile]:
-    """Of animated ones the first frame."""
+    """Animated files; the expected pixels are those of the first frame."""
     colour, clear = Image.fromarray(rgb), Image.fromarray(rgba, "RGBA")
     palette = colour.quantize(16)
     listed = np.asarray(palette.convert("RGB"))
@@ -334,7 +334,7 @@ def _animated_files(rgb: np.ndarray, rgba: np.ndarray) -> dict[str, PictureFile]
 
 
 def _jpeg_files() -> dict[str, PictureFile]:
-    """Decoders round in their own way, by a step or two."""
+    """JPEG files; decoders round differently, by a step or two."""
 
     def file(mode: str = "RGB", **more: Any) -> bytes:
         return encode_image(smooth_image(mode), "jpeg", quality=95, subsampling=0, **more)

@@ -1,4 +1,4 @@
-"""Pictures that are fed to a page's session, and what Pillow makes of them."""
+"""Pictures that are fed to a page's session, and the input that Pillow computes from them."""
 
 import base64
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ PILLOW_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 BILINEAR = Image.Resampling.BILINEAR
 RANDOM = np.random.default_rng(21)
 
-# Pictures of each kind from RGBA pixels; canvases that could not be read are made apart.
+# Creates pictures of each kind from RGBA pixels; unreadable (tainted) canvases are made separately.
 PICTURE_SCRIPT = """
 window.fed = {
   pixels(text, width, height) {
@@ -62,7 +62,7 @@ window.fed = {
 
 
 def make_random_picture(width: int, height: int, alpha: bool = False) -> Image.Image:
-    """Smooth in the large and rough in the small; opaque unless `alpha`."""
+    """A random picture, smooth at large scale and rough at small; opaque unless `alpha`."""
     small = Image.fromarray(RANDOM.integers(0, 256, (5, 7, 4), np.uint8), "RGBA")
     pixels = np.asarray(small.resize((width, height), Image.Resampling.BICUBIC)).astype(int)
     pixels = np.clip(pixels + RANDOM.integers(-40, 41, pixels.shape), 0, 255).astype(np.uint8)
@@ -77,7 +77,7 @@ def make_random_picture(width: int, height: int, alpha: bool = False) -> Image.I
 def resize_with_pillow(
     picture: Image.Image, shape: Sequence[int], fit: Fit, share: float = 1, mirrored: bool = False
 ) -> np.ndarray:
-    """The input's bytes, by Pillow alone."""
+    """The input's expected bytes, computed by Pillow alone."""
     n, c, h, w = shape
     if mirrored:
         picture = ImageOps.mirror(picture)
@@ -97,7 +97,7 @@ def resize_with_pillow(
 
 
 def _letterbox(picture: Image.Image, size: tuple[int, int]) -> Image.Image:
-    """`ImageOps.pad`, but that a side which rounds to nothing keeps a pixel."""
+    """Like `ImageOps.pad`, but a side that rounds to 0 pixels keeps one."""
     if 0 not in (contained := ImageOps.contain(picture, size)).size:
         return ImageOps.pad(picture, size, BILINEAR, color="black")
     width, height = (max(1, side) for side in contained.size)
@@ -108,7 +108,7 @@ def _letterbox(picture: Image.Image, size: tuple[int, int]) -> Image.Image:
 
 
 def picture_plan(shape: tuple[int, int, int, int], fit: Fit = "crop", share: float = 1) -> Plan:
-    """A Plan whose value "x" is its input "x", which takes pictures."""
+    """A Plan whose value "x" is its input "x", which accepts pictures."""
     plan = layout_plan(Layout(shape, (1, 2, 2)))
     [record] = plan.header.inputs
     record = msgspec.structs.replace(record, fit=fit, crop_fraction=share)
@@ -128,14 +128,14 @@ def feed_picture(
     mirrored: bool = False,
     key: str = "x",
 ) -> None:
-    """Feeds and runs; the picture is gone when that is done."""
+    """Upload a picture and run; the picture is released afterwards."""
     gl.page.evaluate(PICTURE_SCRIPT)
     given = [session, key, kind, mirrored, *encode_picture(picture)]
     gl.page.evaluate("given => fed.give(...given)", given)
 
 
 def assert_close_pixels(found: np.ndarray, expected: np.ndarray, share: float = 0.99) -> None:
-    """No element differs by more than 1/255, and at least `crop_fraction` of them by nothing."""
+    """Assert that no element differs by more than 1/255 and at least `share` of them by nothing."""
     wrong = np.abs(np.rint(found.astype(np.float64) * 255) - expected)
     assert wrong.max() <= 1
     assert (wrong == 0).mean() >= share, f"{(wrong == 0).mean():.4f} are equal"

@@ -1,4 +1,4 @@
-"""Plans in Chromium by the bundle that any web page can load: arrays in, arrays out."""
+"""Runs Plans in Chromium with the public runtime bundle: arrays in, arrays out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nbglcnn.plan.schema import Plan
 from nbglcnn.runtime.session import to_float32
 
 RUNTIME = Path(nbglcnn.__file__).with_name("static") / "runtime.js"
-TIMEOUT_S = 120  # for one Plan, compiled and run by a renderer without a GPU
+TIMEOUT_S = 120  # to compile and run one Plan on a renderer without a GPU
 OPEN_DEVICE = """async () => {
   const { load, openDevice } = await import("/runtime.js");
   const device = openDevice();
@@ -49,7 +49,7 @@ RUN_PLAN = """([patience, ...given]) => Promise.race([
 
 
 class PlanPage:
-    """A page that runs one Plan after the other on one device; after an error it starts anew."""
+    """A page that runs Plans one by one on one device; an error makes the next run reopen it."""
 
     def __init__(self, browser: Browser, address: str, files: dict[str, bytes]) -> None:
         self._browser, self._address, self._files = browser, address, files
@@ -58,7 +58,7 @@ class PlanPage:
         self._errors: list[str] = []
 
     def run(self, plan: Plan, arrays: tuple[np.ndarray, ...]) -> dict[str, np.ndarray]:
-        """The Plan's outputs for these inputs."""
+        """Return the Plan's outputs for these inputs."""
         header = plan.header
         inputs = [
             [record.key, base64.b64encode(to_float32(record.key, array).tobytes()).decode()]
@@ -85,7 +85,7 @@ class PlanPage:
         }
 
     def close(self) -> None:
-        """Close the page; the next run opens another."""
+        """Close the page; the next run opens a new one."""
         if self._page is not None:
             self._page.close()
         self._page = None
@@ -104,7 +104,7 @@ class PlanPage:
 def open_plan_pages(
     playwright: Playwright, renderers: tuple[str, ...]
 ) -> Iterator[dict[str, PlanPage]]:
-    """A PlanPage for each of these renderers ("swiftshader", "llvmpipe")."""
+    """Open a PlanPage for each of these renderers ("swiftshader", "llvmpipe")."""
     files = {"/": EMPTY_PAGE, "/runtime.js": RUNTIME.read_bytes()}
     with serve_files(files.get) as address:
         browsers = {

@@ -1,4 +1,4 @@
-"""Nodes for gradients of functions element by element, reductions and shares, with torch's own."""
+"""Gradient cases of pointwise functions, reductions and softmax-like functions, with torch's."""
 
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-"""What holds after a while, however long a machine stands still in between."""
+"""Polling of conditions that hold eventually, robust against stalls of the machine."""
 
 import time
 from collections.abc import Callable
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def retry_until_passes(page: Page, check: Callable[[], T], seconds: float = 60) -> T:
-    """What `check` gives once it raises no AssertionError; raises its last one after `seconds`."""
+    """Return `check`'s result once it passes; after `seconds`, raise its last AssertionError."""
     end = time.monotonic() + seconds
     while True:
         try:
@@ -22,7 +22,7 @@ def retry_until_passes(page: Page, check: Callable[[], T], seconds: float = 60) 
 
 
 def wait_frames(page: Page, count: int) -> None:
-    """Let the page draw so many frames: time in which it did not stand still."""
+    """Wait for `count` animation frames: a stalled page doesn't use up this time."""
     page.evaluate(
         """count => new Promise((done) => {
           const next = () => (count-- > 0 ? requestAnimationFrame(next) : done());

@@ -1,4 +1,4 @@
-"""Models that take preprocessed pictures, and the usual mean and deviation of their channels."""
+"""Models that take preprocessed pictures, and the usual mean and deviation per channel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class SmallResNet(nn.Module):
-    """A small ResNet: a skip, a stride, a head of classes."""
+    """A small ResNet: a skip, a stride, a classification head."""
 
     def __init__(self, channels: int = 3) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ def small_resnet(channels: int = 3) -> nn.Module:
 
 
 def tensorflow_model() -> onnx.ModelProto:
-    """A file as tf2onnx writes them: (n, h, w, channels) that is turned at once."""
+    """A model like those of tf2onnx: its input (n, h, w, channels) is transposed at once."""
     return model_of(
         [
             node("Transpose", ["image"], ["turned"], perm=[0, 3, 1, 2]),

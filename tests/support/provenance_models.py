@@ -1,4 +1,4 @@
-"""Small networks that move numbers and join them: a ViT with a class token, a Swin, gates."""
+"""Small networks that move and join numbers: a ViT with a class token, a Swin, gates."""
 
 import torch
 from torch import Tensor, nn
@@ -6,7 +6,7 @@ from torch.nn import functional
 
 
 class SelfAttention(nn.Module):
-    """Self-attention written out."""
+    """Self-attention written with basic operators."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class SelfAttention(nn.Module):
 
 
 class EncoderBlock(nn.Module):
-    """A block of a ViT."""
+    """A ViT block."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class EncoderBlock(nn.Module):
 
 
 class ClassToken(nn.Module):
-    """A ViT of 3×3 patches behind a token of the class, with learned places and two blocks."""
+    """A ViT of 3×3 patches after a class token, with learned positions and two blocks."""
 
     def __init__(self, width: int = 8, heads: int = 2) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class ClassToken(nn.Module):
 
 
 class TorchAttentionNet(nn.Module):
-    """The same with PyTorch's own attention, whose tokens stand before the examples."""
+    """The same with PyTorch's own attention, whose tokens come before the batch axis."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class TorchAttentionNet(nn.Module):
 
 
 class WindowAttention(nn.Module):
-    """A shifted window's attention as a Swin has it, with a bias for each pair of places."""
+    """Shifted-window attention as in Swin, with a bias for each pair of positions."""
 
     def __init__(self, width: int = 8, heads: int = 2, side: int = 2) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class WindowAttention(nn.Module):
 
 
 class GatedNet(nn.Module):
-    """Squeeze and excitation, and every other way in which numbers are moved or joined."""
+    """Squeeze-and-excitation, and every other way to move or join numbers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ class GatedNet(nn.Module):
 
 
 class FunctionModule(nn.Module):
-    """A function as a module of its own: one layer, of however many operators."""
+    """A function as a module: one layer of any number of operators."""
 
     def __init__(self, function) -> None:
         super().__init__()
@@ -161,7 +161,7 @@ MOVING_FUNCTIONS = {
 
 
 class MovingLayers(nn.Module):
-    """Modules that are one layer each, of operators that move and at most one that computes."""
+    """Modules of one layer each; all but at most one of a layer's operators only move numbers."""
 
     def __init__(self) -> None:
         super().__init__()

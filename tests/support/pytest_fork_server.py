@@ -1,8 +1,8 @@
-"""Runs pytest in forks of one process that has imported what the tests need besides nbglcnn.
+"""Runs pytest in forks of one process that has imported the tests' packages except nbglcnn.
 
-A line of its input is the arguments of a run and the file for what it says, as JSON. It answers
-with the number of the child that runs them, and when that has ended with its exit status. `make
-mutants` uses it: starting and importing PyTorch takes longer than most of the tests do.
+Each line of its input is JSON: the arguments of a run and the path of its output file. It replies
+with the pid of the child that runs them, and later with the child's exit status. `make mutants`
+uses it: starting Python and importing PyTorch takes longer than most of the tests.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ PRELOADED = (
 
 
 def import_packages() -> None:
-    """Import what the tests need, and all that PyTorch's exporter imports when it first works."""
+    """Import the tests' packages, and the modules that PyTorch's exporter imports lazily."""
     for name in PRELOADED:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
@@ -35,7 +35,7 @@ def import_packages() -> None:
 
 
 def run_pytest(arguments: list[str], output: str) -> None:
-    """Be a process that runs pytest, and end."""
+    """Run pytest in this process, then exit."""
     os.setsid()
     log = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -43,7 +43,7 @@ def run_pytest(arguments: list[str], output: str) -> None:
         os.dup2(ours, standard)
     import pytest
 
-    status = 3  # an internal error
+    status = 3  # exit status of an internal error
     try:
         status = int(pytest.main(arguments))
     finally:
@@ -53,9 +53,9 @@ def run_pytest(arguments: list[str], output: str) -> None:
 
 
 def main() -> None:
-    """Answer until there is no more input."""
-    sys.path[0] = os.getcwd()  # as `python -m pytest` has it
-    if os.path.isdir(os.path.join("src", "nbglcnn")):  # not in test_mutants.py's small checkouts
+    """Handle requests until the input ends."""
+    sys.path[0] = os.getcwd()  # like `python -m pytest`
+    if os.path.isdir(os.path.join("src", "nbglcnn")):  # false in test_mutants.py's small checkouts
         import_packages()
     for line in sys.stdin:
         asked = json.loads(line)

@@ -1,4 +1,4 @@
-"""Networks with layers that cannot run on the GPU, and what hooks see of all of their calls."""
+"""Networks with layers that cannot run on the GPU, and the hook values of all their calls."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ Array = np.ndarray
 
 
 class NumpyCumsum(nn.Module):
-    """Sums along rows by numpy, which no exporter follows, times a weight of each channel."""
+    """Cumulative sums along rows by NumPy, which no exporter can trace, times channel weights."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class NumpyCumsum(nn.Module):
 
 
 class NumpySort(nn.Module):
-    """Two outputs by name, one of them in a list with what is no tensor."""
+    """Two named outputs, one of them in a list beside a non-tensor."""
 
     def forward(self, x: Tensor) -> dict[str, Any]:
         ordered = torch.from_numpy(np.sort(x.numpy(), axis=-1))
@@ -43,14 +43,14 @@ class CustomTanh(nn.Module):
 
 
 class SingularValues(nn.Module):
-    """Singular values, for which ONNX has no form."""
+    """Singular values, which ONNX has no operator for."""
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.linalg.svd(x)[1]
 
 
 class LstmNet(nn.Module):
-    """An LSTM between two convolutions, of which two outputs are used."""
+    """An LSTM between two convolutions; two of its outputs are used."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class LstmNet(nn.Module):
 
 
 class SortedTwice(nn.Module):
-    """A layer of two outputs that is called twice, the second time on what it gave."""
+    """A layer with two outputs that is called twice, the second time on its own output."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class SortedTwice(nn.Module):
 
 
 class DeterminantBlock(nn.Module):
-    """A transformer's block whose attention mixes tokens by a determinant."""
+    """A transformer block whose attention mixes tokens by a determinant."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class DeterminantBlock(nn.Module):
 
 
 class SmallViT(nn.Module):
-    """Patches as tokens, two blocks with an operator in the middle that cannot run, a head."""
+    """A ViT: patches as tokens, two blocks, each with an operator that can't run, and a head."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class SmallViT(nn.Module):
 
 
 class WrittenInPlace(nn.Module):
-    """What a layer in Python gave is written into afterwards, and hides a module with weights."""
+    """A Python layer, containing a module with weights, whose output is modified in place."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -124,7 +124,7 @@ def conv3x3(inputs: int, outputs: int) -> nn.Module:
     return nn.Conv2d(inputs, outputs, 3, padding=1)
 
 
-# By name: the network, the shape of its input, and what Python computes of it.
+# By name: the network, its input shape, and the layers that Python computes.
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], tuple[str, ...]]] = {
     "LSTM": (LstmNet, (2, 3, 10), ("lstm[0]", "lstm[1][0]", "lstm[1][1]")),
     "ViT": (SmallViT, (2, 3, 8, 8), ("blocks.0: linalg_det", "blocks.1: linalg_det")),
@@ -151,7 +151,7 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], tuple[str, .
 
 
 def make_network(name: str, seed: int = 0) -> tuple[nn.Module, Array, tuple[str, ...]]:
-    """A network, an input, and the layers that Python computes."""
+    """Build a network, an input and the names of the layers that Python computes."""
     make, shape, own = NETWORKS[name]
     torch.manual_seed(seed)
     x = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
@@ -159,7 +159,10 @@ def make_network(name: str, seed: int = 0) -> tuple[nn.Module, Array, tuple[str,
 
 
 def record_calls(model: nn.Module, x: Array) -> dict[str, Array]:
-    """What hooks see of all calls: `path`, `path:1`, and what picks a tensor from what it gave."""
+    """The values that hooks see in all calls.
+
+    Keys are `path`, `path:1` for a second call, and a selector of a tensor in a nested output.
+    """
     seen: dict[str, Array] = {}
     counts: dict[str, int] = {}
 

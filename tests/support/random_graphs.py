@@ -1,4 +1,4 @@
-"""Small networks that hypothesis draws: branches, values and layers used again, broadcasting."""
+"""Small networks drawn by hypothesis: branches, reused values and layers, broadcasting."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 Operation = Callable[..., Tensor]
-MAX_ELEMENTS = 700  # elements of a value
+MAX_ELEMENTS = 700  # per value
 
 POINTWISE: list[Operation] = [
     torch.tanh, torch.sigmoid, torch.sin, F.gelu, F.silu, F.softplus, F.elu, F.mish, torch.abs,
@@ -30,7 +30,7 @@ def pointwise(a: Tensor, b: Tensor, r: random.Random) -> Operation:
 
 
 def binary(a: Tensor, b: Tensor, r: random.Random) -> Operation:
-    """With what of the second has room: one place of an axis of another length, or fewer axes."""
+    """A binary operation; the second operand is narrowed to broadcast, or loses axes."""
     function, lost = r.choice(BINARY), r.choice([0, 0, 1, 2])
 
     def step(a: Tensor, b: Tensor) -> Tensor:
@@ -88,7 +88,7 @@ def softmax(a: Tensor, b: Tensor, r: random.Random) -> Operation:
 
 
 def matmul(a: Tensor, b: Tensor, r: random.Random) -> Operation:
-    """Of matrices, by batches or one for all."""
+    """A matrix product, batched or with one matrix for all."""
 
     def step(a: Tensor, b: Tensor) -> Tensor:
         inner = min(a.shape[-1], b.shape[-1])
@@ -131,7 +131,7 @@ def movement(a: Tensor, b: Tensor, r: random.Random) -> Operation:
 
 
 def concat(a: Tensor, b: Tensor, r: random.Random) -> Operation:
-    """Side by side along an axis, each as long along the others as both are."""
+    """Concatenation along an axis; the other axes are cropped to the shorter length."""
     axis = r.randint(1, 3)
 
     def step(a: Tensor, b: Tensor) -> Tensor:
@@ -152,10 +152,10 @@ BINARY_KINDS = ("binary", "product", "joined")
 
 
 class RandomGraph(nn.Module):
-    """Steps over two inputs, each of one or two earlier values; all that nobody used is given.
+    """Steps over two inputs, each on one or two earlier values; all unused values are outputs.
 
-    `wanted` are (kind, first operand, second operand); operands count back from the last value. A
-    step that doesn't fit is left out. "again" applies a layer with parameters once more.
+    `wanted` lists (kind, first operand, second operand); operands count back from the last value. A
+    step that doesn't fit is skipped. "again" reuses a layer with parameters.
     """
 
     def __init__(self, wanted: Sequence[tuple[str, int, int]], seed: int) -> None:

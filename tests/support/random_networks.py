@@ -1,4 +1,4 @@
-"""Networks that hypothesis draws: how many of them, and each layer compared with PyTorch's."""
+"""Networks drawn by hypothesis: their number, and a comparison of each layer with PyTorch."""
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from nbglcnn.runtime.session import Session
 FEW_EXAMPLES = settings(
     max_examples=25,
     deadline=None,
-    derandomize=True,  # the same shapes in every run; other seeds are for long runs by hand
+    derandomize=True,  # the same shapes in every run; other seeds are for long manual runs
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 

@@ -1,4 +1,4 @@
-"""Networks whose values have ranks from 0 to 6: what modules and functions make of each other."""
+"""Networks whose values have ranks from 0 to 6, built from modules and functions."""
 
 import itertools
 import math
@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-MAX_ELEMENTS = 3000  # elements of a value
+MAX_ELEMENTS = 3000  # per value
 Step = Callable[[Tensor], Tensor]
-Choice = tuple[int, int]  # which step, and which of its ways
+Choice = tuple[int, int]  # index of the step, and of its variant
 
 
 def divisors(number: int) -> list[int]:
@@ -17,7 +17,7 @@ def divisors(number: int) -> list[int]:
 
 
 class PerHeadAttention(nn.Module):
-    """Self-attention with its weights for each head, as so many write it."""
+    """Self-attention with weights per head, as commonly written."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class PerHeadAttention(nn.Module):
 
 
 class TorchAttention(nn.Module):
-    """PyTorch's own, which also gives the weights of each head."""
+    """PyTorch's own attention, which also returns the weights of each head."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ def any_rank_modules(x: Tensor, way: int) -> list[nn.Module]:
 
 
 def map_modules(x: Tensor, way: int) -> list[nn.Module]:
-    """Modules that want channels and one to three axes of a map."""
+    """Modules that need a channel axis and one to three spatial axes."""
     rank = x.dim() - 2
     if not 1 <= rank <= 3 or math.prod(x.shape[2:]) < 2:
         return []
@@ -98,7 +98,7 @@ def split_into_factors(number: int, rank: int, way: int) -> list[int]:
 
 
 def rank_functions(x: Tensor, way: int) -> list[Step]:
-    """What isn't a module: views into any rank, products and sums."""
+    """Functions rather than modules: views into any rank, products and sums."""
     rank, numbers = x.dim(), x.numel()
     found: list[Step] = [lambda x: x * 0.5, lambda x: x + x.mean(), lambda x: x.unsqueeze(0)]
     for to in range(1, 7):
@@ -121,7 +121,7 @@ def rank_functions(x: Tensor, way: int) -> list[Step]:
 
 
 class StepNetwork(nn.Module):
-    """One step after the other; it also gives some of what lies between, and a scalar."""
+    """A chain of steps; it also outputs some intermediate values, and a scalar."""
 
     def __init__(self, x: Tensor, choices: Sequence[Choice]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a person could not read in the views as they stand: measured in the page's own layout."""
+"""Checks for unreadable content in the views, measured in the page's own layout."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,7 +16,8 @@ from viewer_models import autoencoder, pictures
 from views_page import ViewsPage
 
 WIDTHS = (620, 768, 848, 940, 1120, 1420)
-# Until the window is as wide as it was made, and nothing was asked, drawn or laid out for frames.
+# Waits until the window has the requested width and nothing is requested, drawn or laid out for
+# frames.
 RESIZE_SCRIPT = """async (width) => {
   const calls = globalThis.views?.calls;
   const root = document.querySelector('.nbglcnn');
@@ -37,13 +38,13 @@ FAULTS_SCRIPT = Path(__file__).with_suffix(".js").read_text("utf-8")
 
 
 def layout_faults(page: Page) -> list[str]:
-    """All that can't be read in the view that is open."""
+    """List all unreadable content in the open view."""
     found: list[str] = page.evaluate(FAULTS_SCRIPT)
     return found
 
 
 def faults_by_width(page: Page, widths: Iterable[int]) -> dict[int, list[str]]:
-    """What can't be read in the view that is open, at each of the widths where there is such."""
+    """List the unreadable content in the open view, for each width that has any."""
     size = page.viewport_size
     assert size is not None
     found = {}
@@ -56,7 +57,7 @@ def faults_by_width(page: Page, widths: Iterable[int]) -> dict[int, list[str]]:
     return {width: these for width, these in found.items() if these}
 
 
-# Behind the views' own styles, which it outdoes.
+# Appended after the views' own styles, so it overrides them.
 ADD_STYLE = """(text) => {
   globalThis.style = document.createElement('style');
   style.textContent = text;
@@ -65,7 +66,7 @@ ADD_STYLE = """(text) => {
 
 
 def assert_detected(page: Page, broken: dict[str, str], width: int = 848) -> None:
-    """Each style would be found out, in these words: what a view is measured by sees that view."""
+    """Assert that the checks report each broken style with its words."""
     size = page.viewport_size
     assert size is not None
     page.set_viewport_size({"width": width, "height": size["height"]})
@@ -83,7 +84,7 @@ def assert_detected(page: Page, broken: dict[str, str], width: int = 848) -> Non
 
 
 class Attention(nn.Module):
-    """A picture in patches, one block of attention over them, a classifier."""
+    """A picture in patches, one attention block over them, a classifier."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,7 +106,7 @@ class Attention(nn.Module):
 
 
 def signal_autoencoder() -> nn.Module:
-    """A net over lines of 128 numbers, down and up again."""
+    """A network that downsamples and upsamples signals of 128 samples."""
     return nn.Sequential(
         nn.Conv1d(2, 8, 7, stride=2, padding=3),
         nn.BatchNorm1d(8),
@@ -120,7 +121,7 @@ def signal_autoencoder() -> nn.Module:
 
 
 class ConvolutionalAutoencoderWhoseAuthorLikesToDescribeAllOfIt(nn.Module):
-    """Names as long as there are, without a space in them."""
+    """Very long names without spaces."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -147,7 +148,7 @@ NETWORKS = (
 
 
 def compile_network(name: str) -> tuple[Plan, tuple[np.ndarray, ...]]:
-    """A network of the sweep, compiled, and its input."""
+    """A compiled network of the sweep, and its input."""
     if name == "compared":
         x = pictures(3)
         joined = nbglcnn.compare(autoencoder(3), autoencoder(7), x, titles=("before", "after"))
@@ -168,12 +169,12 @@ def compile_network(name: str) -> tuple[Plan, tuple[np.ndarray, ...]]:
     return nbglcnn.compile(model, *inputs), tuple(one.numpy() for one in inputs)
 
 
-# Views, as what the state is set to.
+# A view, as the state values that open it.
 View = dict[str, Any]
 
 
 def views_of(plan: Plan) -> dict[str, View]:
-    """Every view of a network, of layers one of each kind."""
+    """Every view of a network; of the layers, one of each kind."""
     found: dict[str, View] = {
         form: {"tab": "network", "networkLayout": form, "selected": None}
         for form in ("strip", "graph")
@@ -191,7 +192,7 @@ def views_of(plan: Plan) -> dict[str, View]:
         layer_view = {"tab": "layer", "selected": selected, "pixel": None}
         for section in ("maps", "filters", "explain"):
             found[f"{section} of {name}, {kind}"] = {**layer_view, "layerSection": section}
-        # Where windows leave the map.
+        # Pixels whose windows extend beyond the map.
         _, _, height, width = values[name].nchw
         for corner, y, x in (("first", 0, 0), ("last", height - 1, width - 1)):
             if height * width > 1:
@@ -205,11 +206,11 @@ def views_of(plan: Plan) -> dict[str, View]:
 
 
 def wait_drawn(page: Page) -> None:
-    """Wait until a view that was just opened stands: drawn, its numbers there."""
+    """Wait until a newly opened view is drawn and shows its numbers."""
     size = page.viewport_size
     page.evaluate(RESIZE_SCRIPT, size and size["width"])
 
 
 def wait_page_drawn(views: ViewsPage) -> None:
-    """`wait_drawn` of its page."""
+    """Apply `wait_drawn` to the page of these views."""
     wait_drawn(views.page)

@@ -1,4 +1,4 @@
-"""Networks that others trained, and real pictures for them; their files come with `make test`."""
+"""Pretrained networks and real pictures for them; `make test` fetches their files."""
 
 import io
 from collections.abc import Callable
@@ -21,7 +21,7 @@ SAMPLE_TEXT = "Feature maps 2026"
 
 
 class RNet(nn.Module):
-    """MTCNN's second network, named as its weights are."""
+    """MTCNN's second network, with the parameter names of its weights file."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class RNet(nn.Module):
         self.dense5_2 = nn.Linear(128, 4)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Corrections of the box, and whether it holds a face."""
+        """Box corrections, and face probabilities."""
         x = self.pool1(self.prelu1(self.conv1(x)))
         x = self.pool2(self.prelu2(self.conv2(x)))
         x = self.prelu3(self.conv3(x)).permute(0, 3, 2, 1).contiguous()
@@ -44,7 +44,7 @@ class RNet(nn.Module):
 
 
 class ONet(nn.Module):
-    """MTCNN's third network, which finds eyes, nose and mouth too."""
+    """MTCNN's third network, which also finds eyes, nose and mouth."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class ONet(nn.Module):
         self.dense6_2, self.dense6_3 = nn.Linear(256, 4), nn.Linear(256, 10)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Corrections of the box, the face's points, and whether it is one."""
+        """Box corrections, facial landmarks, and face probabilities."""
         x = self.pool1(self.prelu1(self.conv1(x)))
         x = self.pool2(self.prelu2(self.conv2(x)))
         x = self.pool3(self.prelu3(self.conv3(x)))
@@ -70,7 +70,7 @@ class ONet(nn.Module):
 
 
 def mtcnn(name: str, make: Callable[[], nn.Module], height: int, width: int) -> Any:
-    """One of the three with its weights, and the flower cut to size, from −1 to 1 as they want."""
+    """One of the three with its weights, and the flower cropped and scaled to −1…1 as expected."""
     model = make()
     file = io.BytesIO(read(MTCNN, f"facenet_pytorch/data/{name}.pt"))
     model.load_state_dict(torch.load(file, weights_only=True))
@@ -78,12 +78,12 @@ def mtcnn(name: str, make: Callable[[], nn.Module], height: int, width: int) -> 
 
 
 def upscaler() -> Any:
-    """ESRGAN-slim with a part of the flower."""
+    """ESRGAN-slim with a crop of the flower."""
     return load_upscaler(), np.ascontiguousarray(load_flower()[:, :, 40:77, 50:91])
 
 
 def efficientnet() -> Any:
-    """EfficientNet-Lite0 with a part of the flower, as it wants it."""
+    """EfficientNet-Lite0 with a crop of the flower, normalized as it expects."""
     cut = load_flower()[:, :, 32:96, 32:96]
     return efficientnet_lite0(), (cut - PREPROCESS.mean) / PREPROCESS.std
 
@@ -94,7 +94,7 @@ def ocr(name: str, *pictures: np.ndarray) -> Any:
 
 
 def text_picture(height: int, width: int, *, turned: bool = False, size: int = 32) -> np.ndarray:
-    """A line of black text on white as a picture, from −1 to 1 as PP-OCR's networks want it."""
+    """A picture of black text on white, scaled to −1…1 as PP-OCR's networks expect."""
     picture = Image.new("RGB", (width, height), "white")
     draw = ImageDraw.Draw(picture)
     font = ImageFont.load_default(size)
@@ -121,12 +121,12 @@ TRAINED_MODELS: dict[str, Callable[[], tuple[Any, np.ndarray]]] = {
     "upscaler": upscaler,
     "efficientnet-lite0": efficientnet,
 }
-# ONNX's own files: real architectures whose weights are all the same number.
+# ONNX's own files: real architectures with all weights equal.
 UNTRAINED_MODELS = sorted(file.stem.removeprefix("light_") for file in LIGHT_MODELS.glob("*.onnx"))
 
 
 def build_model(name: str) -> tuple[Any, np.ndarray | None]:
-    """A model and its example input, for `load`; an untrained one makes up its own."""
+    """A model and its example input for `load`; an untrained model has no example input."""
     return (
         TRAINED_MODELS[name]()
         if name in TRAINED_MODELS

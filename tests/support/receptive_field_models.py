@@ -1,8 +1,8 @@
-"""Random networks whose gradients vanish only where nothing can depend on anything.
+"""Random networks whose gradients are zero only where there is no dependency.
 
-Weights are positive, activations strictly increasing and pools means, so that a derivative is zero
-for want of a path alone. All channels of a place count as one place: so where channels go apart in
-space (PixelShuffle, Fold), all of them are mixed before.
+Weights are positive, activations strictly increasing and pools are means, so a derivative is zero
+only if no path exists. All channels of a position count as one position, so channels are mixed
+before layers that separate them in space (PixelShuffle, Fold).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Function(nn.Module):
 
 
 class ParallelBranches(nn.Module):
-    """Several ways from one value, added or joined."""
+    """Parallel branches from one value, added or concatenated."""
 
     def __init__(self, ways: list[nn.Module], how: str) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class SqueezeExcitation(nn.Module):
 
 
 class WindowMixing(nn.Module):
-    """Numbers of each window of a map mixed, as a shifted-window transformer does."""
+    """Mixes the elements within each window of a map, as a shifted-window transformer does."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class WindowMixing(nn.Module):
 
 
 class GlobalAttention(nn.Module):
-    """Every place looks at every other."""
+    """Attention of every position to every other."""
 
     def forward(self, x: Tensor) -> Tensor:
         q = x.flatten(2).transpose(1, 2)
@@ -85,7 +85,7 @@ class GlobalAttention(nn.Module):
 
 
 class StepNetwork(nn.Module):
-    """Steps in a row, inside a container."""
+    """A chain of steps inside a container."""
 
     def __init__(self, steps: list[nn.Module]) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class StepNetwork(nn.Module):
 
 
 def nearest_indices_agree(before: int, after: int) -> bool:
-    """Whether nearest neighbours are the same by a quotient and by a product of float32."""
+    """Whether nearest-neighbour indices agree by a quotient and by a product of float32."""
     for half in (0.0, 0.5):
         x = torch.arange(after, dtype=torch.float32) + half
         quotient = x / torch.tensor(after / before, dtype=torch.float32)
@@ -106,7 +106,7 @@ def nearest_indices_agree(before: int, after: int) -> bool:
 
 
 class NetworkGenerator:
-    """Draws the steps of a network for maps of 1 or 2 axes and follows their shapes."""
+    """Draws the steps of a network for maps with 1 or 2 spatial axes, and tracks their shapes."""
 
     def __init__(self, seed: int, axes: int = 2) -> None:
         self.random, self.axes = random.Random(seed), axes
@@ -119,7 +119,7 @@ class NetworkGenerator:
         return getattr(nn, f"{name}{self.axes}d")
 
     def network(self, most: int = 5) -> StepNetwork:
-        """Steps as far as maps stay small enough to look at everything."""
+        """Draw steps while maps stay small enough to check every position."""
         value, steps = self.x, []
         for _ in range(self.random.randint(2, most)):
             for _ in range(20):
@@ -128,7 +128,7 @@ class NetworkGenerator:
                     with torch.no_grad():
                         found = step(value)
                 except (RuntimeError, ValueError):
-                    continue  # a kernel that is larger than the map, a margin wider than it
+                    continue  # a kernel or a padding larger than the map
                 sizes = found.shape[2:]
                 if min(sizes, default=0) >= 1 and max(sizes) <= 24 and found.shape[1] <= 16:
                     value = found
@@ -177,7 +177,8 @@ class NetworkGenerator:
         modes = ["nearest", "nearest-exact", "linear" if self.axes == 1 else "bilinear"]
         mode = self.random.choice([*modes, *["bicubic"] * (self.axes == 2)])
         corners = self.random.random() < 0.5 if mode[-6:] in ("linear", "icubic") else None
-        # Where ONNX's coordinates aren't PyTorch's, Plans follow ONNX, and fields follow Plans.
+        # If ONNX's coordinates differ from PyTorch's, Plans follow ONNX, and receptive fields
+        # follow Plans.
         if self.random.random() < 0.5:
             size = self.random_sizes(2, 20)
             if "nearest" in mode and not all(map(nearest_indices_agree, x.shape[2:], size)):
@@ -272,7 +273,7 @@ class NetworkGenerator:
 
 
 def with_positive_weights(model: nn.Module, seed: int) -> nn.Module:
-    """Positive weights of about one over their number, so that nothing cancels or saturates."""
+    """Set positive weights of about 1 / fan-in, so that nothing cancels or saturates."""
     source = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():

@@ -1,8 +1,8 @@
-"""Models that compute something else while they are recorded: what a loader must not hide."""
+"""Models that behave differently while being traced: loaders must not hide this."""
 
 import torch
 
 
 def is_recorded() -> bool:
-    """Whether the run that is under way is the one that the loader records."""
+    """Whether the current run is the loader's trace."""
     return bool(torch._C._dispatch_tls_is_dispatch_key_included("PreDispatch"))

@@ -1,4 +1,4 @@
-"""Graphs with state: s ← 0.9 s + x and what is read of it, over maps, in sections."""
+"""Graphs with state s ← 0.9 s + x and values computed from it, over maps, in sections."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ INPUTS = [RANDOM.standard_normal(SHAPE).astype(np.float32) for _ in range(4)]
 
 
 def leaky_integrator(shape: tuple[int, ...] = SHAPE, initial: np.ndarray = INITIAL_STATE) -> Graph:
-    """State s ← 0.9 s + x in section "forward", and in section "post" y = tanh(s) + x."""
+    """State s ← 0.9 s + x in section "forward"; y = tanh(s) + x in section "post"."""
     names = ("x", "scaled", "next", "squashed", "y", "s")
     values = {name: Value(name, shape, FLOAT32) for name in names}
     values["decay"] = Value("decay", (), FLOAT32, np.array(0.9, np.float32))
@@ -37,7 +37,7 @@ def leaky_integrator(shape: tuple[int, ...] = SHAPE, initial: np.ndarray = INITI
 
 
 def with_delay_state(graph: Graph) -> Graph:
-    """The same with p, the x of the step before, whose source is an input; d = x − p."""
+    """Add state p, the x of the previous step, whose source is an input; d = x − p."""
     values = dict(graph.values)
     values |= {name: Value(name, SHAPE, FLOAT32) for name in ("p", "d")}
     values["p.initial"] = Value("p.initial", SHAPE, FLOAT32, np.zeros(SHAPE, np.float32))
@@ -53,13 +53,13 @@ def with_delay_state(graph: Graph) -> Graph:
 
 
 def numpy_step(x: np.ndarray, s: np.ndarray) -> dict[str, np.ndarray]:
-    """What one run gives by numpy, from a state."""
+    """Compute one run with NumPy from a state."""
     following = np.float32(0.9) * s + x
     return {"scaled": np.float32(0.9) * s, "next": following, "y": np.tanh(following) + x}
 
 
 def pooled_sections() -> Graph:
-    """A vector as maps, whose windows' maxima two sections find, the second with another sign."""
+    """A vector as maps, max-pooled in two sections, the second with the opposite sign."""
     shapes = {"x": (1, 80), "maps": (1, 5, 4, 4), **dict.fromkeys(("a", "most", "b"), (1, 5, 2, 2))}
     values = {name: Value(name, shape, FLOAT32) for name, shape in shapes.items()}
     maps = np.array(shapes["maps"])
@@ -76,7 +76,7 @@ def pooled_sections() -> Graph:
 
 
 def cross_section_graph() -> Graph:
-    """A value that no one observes, of "forward", with which a chain in "post" begins."""
+    """A chain in "post" that starts at an unobserved value of "forward"."""
     names = ("x", "a", "b", "c", "d", "y")
     values = {name: Value(name, SHAPE, FLOAT32) for name in names}
     operators = ("Sin", "Neg", "Tanh", "Sigmoid", "Exp")
@@ -89,5 +89,5 @@ def cross_section_graph() -> Graph:
 
 
 def cross_section_values(x: np.ndarray) -> np.ndarray:
-    """What that gives by numpy."""
+    """Compute the output of `cross_section_graph` with NumPy."""
     return np.asarray(np.exp(1 / (1 + np.exp(-np.tanh(-np.sin(x))))))

@@ -1,6 +1,7 @@
-"""What every runtime of Plans can do, and the two that there are: local OpenGL, a page's WebGL 2.
+"""The interface of a Plan runtime, and its two adapters: local OpenGL and a page's WebGL 2.
 
-docs/runtimes.md specifies a third one; with an adapter here test_runtimes.py tests it.
+docs/runtimes.md specifies how to write a third one; with an adapter here, test_runtimes.py tests
+it.
 """
 
 from collections.abc import Mapping
@@ -16,31 +17,31 @@ Arrays = Mapping[str, np.ndarray]
 
 
 class RuntimeRefusal(Exception):
-    """A Plan file, or what is asked of it, in the runtime's own words."""
+    """A runtime refused a Plan file or a request; the text is the runtime's own message."""
 
 
 class LoadedPlan(Protocol):
-    """A Plan on a device. Arrays are row-major, in the shapes and types that the Plan says."""
+    """A Plan on a device. Arrays are row-major, with the Plan's shapes and types."""
 
     sections: list[str]
     precision: str
     bytes: int
 
     def run(self, inputs: Arrays, section: str | None = None) -> dict[str, np.ndarray]:
-        """The outputs; of a section those that it computes. Inputs that are left out stay."""
+        """Return the outputs, or those of a section. Omitted inputs keep their values."""
 
     def read(self, key: str) -> np.ndarray:
-        """A value of the last run, or a parameter."""
+        """Read a value of the last run, or a parameter."""
 
     def commit(self) -> None:
-        """What the last run computed is the state that the next one begins with."""
+        """Make the last run's results the state of the next run."""
 
     def close(self) -> None:
-        """Nothing of it stays on the device."""
+        """Free all resources on the device."""
 
 
 class Runtime(Protocol):
-    """Reads Plan files; Refused for one that is damaged."""
+    """Loads Plan files; raises RuntimeRefusal for a damaged one."""
 
     name: str
 
@@ -48,7 +49,7 @@ class Runtime(Protocol):
 
 
 class OpenGL:
-    """This machine's own, in Python."""
+    """The local OpenGL runtime in Python."""
 
     name = "OpenGL"
 
@@ -87,7 +88,7 @@ class _OpenGLPlan:
 
 
 class WebGL:
-    """static/runtime.js's code in a page."""
+    """The runtime of static/runtime.js in a page."""
 
     def __init__(self, gl: GlPage, name: str) -> None:
         self.name = name
@@ -104,7 +105,7 @@ LOAD_PLAN = """async (url) => {
   const { sections, precision, bytes } = plan;
   return [loaded.push(plan) - 1, { sections, precision, bytes }];
 }"""
-# With one output the runtime gives its array alone.
+# With a single output the runtime returns its array directly.
 RUN_PLAN = """async ([k, inputs, section]) => {
   const arrays = Object.fromEntries(inputs.map(([key, data]) => [key, gl.floats(data)]));
   const found = await loaded[k].run(arrays, section ?? undefined);

@@ -1,4 +1,4 @@
-"""Nodes for gradients of operators that sample maps or put samples back, with torch's own."""
+"""Gradient cases of operators that sample maps or scatter samples back, with torch's."""
 
 import itertools
 import math
@@ -17,7 +17,7 @@ TORCH_MODES = {"linear": "bilinear", "nearest": "nearest", "cubic": "bicubic"}
 def grid_sample_case(
     mode: str, padding: str, corners: int, x: np.ndarray, grid: np.ndarray
 ) -> GradientCase:
-    """Maps or volumes beside torch's."""
+    """GridSample of maps or volumes, with torch's."""
     return GradientCase(
         "GridSample", lambda x, g: F.grid_sample(x, g, TORCH_MODES[mode], padding, bool(corners)),
         [x, grid], {"mode": mode, "padding_mode": padding, "align_corners": corners},
@@ -25,7 +25,7 @@ def grid_sample_case(
 
 
 def grid_sample_cases(mode: str, padding: str) -> list[GradientCase]:
-    """Within and far beyond -1 to 1."""
+    """Grid coordinates within and far beyond -1 to 1."""
     sizes = ((2, 5, 6, 4), (2, 3, 7, 2)), ((1, 3, 1, 5), (1, 13, 9, 2))
     return [
         grid_sample_case(mode, padding, corners, uniform(-1, 1, *x), uniform(-2.7, 2.7, *grid))
@@ -37,7 +37,7 @@ def roi_bin_means(
     x: Tensor, corners: Tensor, images: np.ndarray, bins: tuple[int, int], samples: int,
     scale: float, least: float,
 ) -> Tensor:  # fmt: skip
-    """Boxes cut into bins of means, by a matrix of shares along each axis."""
+    """Average-pool boxes in bins, by a weight matrix along each axis."""
     found = []
     for box, image in zip(corners.detach().double().numpy() * scale, images, strict=True):
         matrices = []
@@ -90,7 +90,7 @@ ROI_ALIGN_CASES = [
 def col2im_case(window: tuple[int, ...], strides: tuple[int, ...], pads: tuple[int, ...],
                 dilations: tuple[int, ...], counts: tuple[int, ...],
                 channels: int) -> GradientCase:  # fmt: skip
-    """Windows put back: a transposed convolution with a filter for each of their elements."""
+    """Col2Im as a transposed convolution with one filter per window element."""
     taps, rank = math.prod(window), len(window)
     image = tuple(
         (o - 1) * s + d * (k - 1) + 1 - 2 * p
@@ -120,7 +120,7 @@ COL2IM_CASES = [
 
 def max_unpool_case(x: tuple[int, ...], indices: list[int], counted: tuple[int, ...],
            output: tuple[int, ...] | None = None) -> GradientCase:  # fmt: skip
-    """By indices of no pool, some of them twice: each that names a place has its gradient."""
+    """Unpool by arbitrary indices, some repeated: each element has the gradient of its target."""
     places = np.array(indices).reshape(x)
 
     def right(x: Tensor) -> Tensor:

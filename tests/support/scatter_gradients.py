@@ -1,4 +1,4 @@
-"""Nodes for gradients of updates that are written to places, with torch's own."""
+"""Gradient cases of scatter operators, with torch's own."""
 
 import math
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def scatter_elements_case(
     reduction: str, shape: tuple[int, ...], axis: int, length: int,
     numbers: Callable[..., np.ndarray],
 ) -> GradientCase:  # fmt: skip
-    """Along an axis; with "none" no place twice, whose value would be anybody's."""
+    """Scatter along an axis; "none" has no repeated index, whose result is undefined."""
     size = tuple(max(1, n - (k == 0)) if k != axis else length for k, n in enumerate(shape))
     if reduction == "none":
         order = RNG.random((*size[:axis], shape[axis], *size[axis + 1 :])).argsort(axis)
@@ -42,7 +42,7 @@ def scatter_nd_case(
     reduction: str, shape: tuple[int, ...], named: int, rows: tuple[int, ...],
     numbers: Callable[..., np.ndarray],
 ) -> GradientCase:  # fmt: skip
-    """Rows of indices of the first axes."""
+    """ScatterND: rows of indices into the first axes."""
     lengths, count = shape[:named], math.prod(rows)
     whole, inner = math.prod(lengths), math.prod(shape[named:])
     flat = RNG.permutation(whole)[:count] if reduction == "none" else RNG.integers(0, whole, count)

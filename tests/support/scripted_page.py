@@ -1,4 +1,4 @@
-"""Pages of a Viewer without a browser: they keep what Python sends, and answer as a page does."""
+"""Scripted pages of a Viewer without a browser: they store messages and reply as a page does."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from nbglcnn.widget.viewer import MESSAGES
 
 
 class ScriptedPage:
-    """One page.
+    """One scripted page.
 
-    `source_inputs` is what its source gives, by the key of the input; Python's inputs are the rest.
-    It answers reads and probes at once, by local OpenGL, unless it is `ignores_reads`.
+    `source_inputs` holds its source's data by input key; Python sets all other inputs. The page
+    replies to reads and probes immediately, using local OpenGL, unless `ignores_reads` is set.
     """
 
     def __init__(self, wires: FakeComm, name: str) -> None:
@@ -32,7 +32,7 @@ class ScriptedPage:
         self.blobs: dict[str, bytearray] = {}
         self.state: dict[str, Any] = {}
         self.ignores_reads = False
-        self.pending_reads: list[dict[str, Any]] = []  # reads that came while it spoke
+        self.pending_reads: list[dict[str, Any]] = []  # reads received while sending
         self.send_depth = 0
         self.session: Session | None = None
         self.send("hello", version="0.1.0", protocol=MESSAGES.digest, cached_blobs=[],
@@ -44,7 +44,7 @@ class ScriptedPage:
         self._deliver(lambda: self.viewer._handle_custom_msg(message, buffers or []))
 
     def _deliver(self, words: Callable[[], None]) -> None:
-        """No answer comes before Python is done with the question's cause."""
+        """Deliver a message; replies to reads wait until Python has handled it."""
         self.send_depth += 1
         try:
             words()
@@ -54,13 +54,13 @@ class ScriptedPage:
             self.answer_read(self.pending_reads.pop(0))
 
     def set_source(self, **source: Any) -> None:
-        """What the drawer does: the trait, in the words of the last one."""
+        """Change the source as the drawer does: merge fields into the current source trait."""
         now = self.viewer.get_state()["_source"]["source"]
         blank = {"input": "input"} if now is None or "kind" in source else now
         self._send_source({**blank, **source})
 
     def clear_source(self) -> None:
-        """No source any more."""
+        """Remove the source."""
         self._send_source(None)
 
     def _send_source(self, source: dict[str, Any] | None) -> None:
@@ -71,12 +71,12 @@ class ScriptedPage:
         self.send("sourceupdate", is_still=still, rate=rate)
 
     def feed_input(self, array: np.ndarray, *, still: bool = True, key: str = "input") -> None:
-        """A picture of its source."""
+        """Feed a picture from the page's source."""
         self.source_inputs[key] = np.asarray(array, np.float32)
         self.report_feed(still=still)
 
     def request_blob(self, name: str) -> bytes | None:
-        """A blob that it asks for; None where none comes."""
+        """Request a blob; None if it doesn't arrive."""
         self.blobs.pop(name, None)
         self.send("requestblob", blob=name, chunks=[])
         found = self.blobs.get(name)
@@ -104,7 +104,7 @@ class ScriptedPage:
                 self.answer_read(message)
 
     def current_inputs(self) -> list[np.ndarray]:
-        """What its network runs on."""
+        """The inputs on which its network runs."""
         plan = self.viewer.network.plan
         arrays = []
         for record, name in zip(plan.inputs, self.state["inputs"], strict=False):
@@ -141,7 +141,7 @@ class ScriptedPage:
                           revision=self.state["revision"])  # fmt: skip
 
     def answer_probe(self, apart: Sequence[tuple[str, int, int]] = ()) -> None:
-        """Answers the last Probe, as a page does each time that a check is due."""
+        """Reply to the last Probe, as a page does whenever a check is due."""
         probe = self.messages_of("probe")[-1]
         values = self.compute_values()
         records = {value.key: value for value in self.viewer.network.plan.values}
@@ -161,17 +161,17 @@ class ScriptedPage:
 
 
 class FakeComm:
-    """The comm of one Viewer, as far as pages hang on it."""
+    """A fake comm of one Viewer: the part that pages depend on."""
 
     def __init__(self, viewer: Viewer) -> None:
         self.viewer = viewer
         self.pages: list[ScriptedPage] = []
-        self.sent_types: list[str] = []  # what went out, in order: messages, and the trait
+        self.sent_types: list[str] = []  # everything sent, in order: messages, and the trait
         viewer._connection._send_raw = self._send
         viewer.observe(lambda _: self.sent_types.append("_source"), "_source")
 
     def open_page(self, name: str = "p") -> ScriptedPage:
-        """Another page opens."""
+        """Open another page."""
         page = ScriptedPage.__new__(ScriptedPage)
         self.pages.append(page)
         page.__init__(self, name)  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Servers that run for a while on this machine, each on a port of its own."""
+"""Temporary local servers, each on its own port."""
 
 import random
 import signal
@@ -10,16 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-TIMEOUT_S = 120  # for anything; machines that run tests are slow
+TIMEOUT_S = 120  # for any operation; test machines are slow
 
 
-# Below those that systems give away themselves: a kernel would take one while its server starts.
+# Below the ephemeral ports of operating systems: a kernel could take one of those while its server
+# starts.
 PORTS = range(20_000, 32_000)
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
-    chance = random.SystemRandom()  # not what tests seed
+    """Find a port that isn't in use."""
+    chance = random.SystemRandom()  # independent of the tests' seeds
     while True:
         with socket.socket() as free:
             port = chance.choice(PORTS)
@@ -38,9 +39,9 @@ def running_server(
     folder: Path | None = None,
     signals: Sequence[signal.Signals] = (signal.SIGTERM,),
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run `command` in `folder` until the block ends; `health` is an address that soon answers.
+    """Run `command` in `folder` until the block ends; wait until the URL `health` responds.
 
-    What it writes goes to `log`; `signals` are what ends it.
+    Its output goes to `log`; `signals` are sent to stop it.
     """
     with log.open("wb") as output:
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Whether shader passes computed a result: read from the Plan, not from who wrote it."""
+"""Proves from the Plan that shader passes computed a result."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import onnx
 
 from nbglcnn.plan.schema import Plan
 
-# Inputs of which an operator takes the shape or the type alone: (operator, position).
+# Inputs of which an operator uses only the shape or type: (operator, position).
 NON_NUMERIC_INPUTS = {("Shape", 0), ("Size", 0), ("CastLike", 1)}
-# Inputs that an output doesn't depend on: (operator, output) and the positions. Statistics of the
-# input know nothing of scale and bias, and a batch in training nothing of the running statistics.
+# Inputs that an output doesn't depend on: (operator, output) → positions. Statistics of the input
+# don't depend on scale and bias, and a training batch doesn't depend on the running statistics.
 INDEPENDENT_INPUTS = {
     ("LayerNormalization", 1): {1, 2},
     ("LayerNormalization", 2): {1, 2},
@@ -25,14 +25,14 @@ INDEPENDENT_INPUTS = {
 def input_dependencies(
     model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]
 ) -> dict[str, set[str]]:
-    """For each output of the model, the run-time inputs that its numbers depend on."""
+    """For each output of the model, the run-time inputs that its values depend on."""
     known: dict[str, set[str]] = {name: {name} for name in inputs}
     for node in model.graph.node:
         training = any(a.name == "training_mode" and a.i for a in node.attribute)
         kind = node.op_type + (" in training" if training else "")
         for number, name in enumerate(node.output):
             found: set[str] = set()
-            # What a Dropout dropped in inference doesn't depend on what it was given.
+            # The mask of a Dropout in inference doesn't depend on its input.
             if node.op_type != "Dropout" or not number:
                 for position, source in enumerate(node.input):
                     if (node.op_type, position) in NON_NUMERIC_INPUTS:
@@ -44,10 +44,11 @@ def input_dependencies(
 
 
 def trace_passes(plan: Plan, key: str) -> tuple[int, set[str]]:
-    """How many passes lead to an output, and the Plan's inputs that they begin with."""
+    """Count the passes that lead to an output, and collect the Plan inputs they start from."""
     [value] = [v for v in plan.values if v.key == key and v.kind == "output"]
     wanted, count = {value.texture}, 0
-    # Textures are used again: the last pass that writes one before it is read is the one meant.
+    # Textures are reused: the relevant pass is the last one that writes a texture before it is
+    # read.
     for step in reversed(plan.header.passes):
         if step.output in wanted:
             wanted.discard(step.output)
@@ -62,10 +63,10 @@ def find_disproof(
     inputs: Mapping[str, np.ndarray],
     expected: Sequence[np.ndarray],
 ) -> str | None:
-    """Why passes cannot have computed what the model gives; None when they have.
+    """Explain why passes can't have computed the model's outputs; None if they have.
 
-    `inputs` are those of the run, without the ones that were bound. Results without elements, and
-    inputs without any, need no pass; nor does a result that is an input by another name or shape.
+    `inputs` are the run's inputs, without bound ones. An empty result, or one of empty inputs,
+    needs no pass; neither does a result that is an input with another name or shape.
     """
     names = list(dict.fromkeys(output.name for output in model.graph.output))
     keys = dict(zip(names, plan.header.outputs, strict=True))

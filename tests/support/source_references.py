@@ -1,4 +1,4 @@
-"""What goes into a network from each source, as Pillow, NumPy and Python's integers have it."""
+"""Reference inputs for each source, computed with Pillow, NumPy and Python integers."""
 
 import base64
 import io
@@ -8,14 +8,14 @@ from PIL import Image
 
 
 def decode_data_url(url: str) -> Image.Image:
-    """A picture of a page, from its data: URL."""
+    """Decode a page's picture from its data: URL."""
     data = base64.b64decode(url.partition(",")[2])
     assert data, "there is no picture yet"
     return Image.open(io.BytesIO(data))
 
 
 def fit_with_pillow(picture: Image.Image, shape: tuple[int, ...], mirrored: bool) -> np.ndarray:
-    """Its middle, resized by Pillow, as grey numbers."""
+    """Crop the picture's centre, resize it with Pillow, and return grey numbers."""
     *_, height, width = shape
     if mirrored:
         picture = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
@@ -28,7 +28,7 @@ def fit_with_pillow(picture: Image.Image, shape: tuple[int, ...], mirrored: bool
 
 
 def average_squares(canvas: Image.Image, shape: tuple[int, ...]) -> np.ndarray:
-    """The squares of a drawing, each as the mean of its pixels: (channels, height, width)."""
+    """The squares of a drawing, each the mean of its pixels: (channels, height, width)."""
     *_, channels, height, width = shape
     pixels = np.asarray(canvas.convert("RGB"), np.float64)[:, :, :channels] / 255
     times = len(pixels) // height
@@ -37,7 +37,7 @@ def average_squares(canvas: Image.Image, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def reference_noise(count: int, seed: int, mean: float, std: float) -> np.ndarray:
-    """The formula of `sources.given.noise` in Python's own integers and doubles."""
+    """The formula of the noise source in Python's own integers and doubles."""
 
     def scrambled(v: int) -> int:
         state = (v * 747796405 + 2891336453) % 2**32

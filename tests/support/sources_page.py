@@ -1,4 +1,4 @@
-"""The views of a network whose input comes from a source, and what went in."""
+"""The views of a network whose input comes from a source, and the inputs it received."""
 
 import base64
 from collections.abc import Sequence
@@ -35,13 +35,13 @@ class SourcesPage:
         self.page.evaluate("() => { globalThis.stop = views.feeds(); }")
 
     def add_blob(self, name: str, content: bytes) -> None:
-        """A blob that Python would have."""
+        """Add a blob that Python would serve."""
         self.page.evaluate("a => views.put(...a)", [name, base64.b64encode(content).decode()])
 
     def add_dataset(
         self, images: np.ndarray, block: int, labels: Sequence[int] = (), names: Sequence[str] = ()
     ) -> dict[str, Any]:
-        """Blocks of a data set, and the fields of its record."""
+        """Add the blocks of a data set; return the fields of its record."""
         for k in range(-(-len(images) // block)):
             self.add_blob(f"set.{k}", images[k * block : (k + 1) * block].tobytes())
         if labels:
@@ -54,7 +54,7 @@ class SourcesPage:
         }  # fmt: skip
 
     def set_source(self, kind: str, **fields: Any) -> None:
-        """Set the source, as Python does."""
+        """Set the source as Python does."""
         given = {"kind": kind, "input": self.input_key.key, **fields}
         self.views.set(source=msgspec.to_builtins(msgspec.convert(given, Source)))
 
@@ -67,7 +67,7 @@ class SourcesPage:
         self.page.locator(".nbg-chosen-source").click()
 
     def wait_input_count(self, count: int) -> None:
-        """Until so many pictures went in, in all."""
+        """Wait until at least `count` pictures have been fed in total."""
         self.page.wait_for_function("n => views.fed.count >= n", arg=count)
 
     def wait_phase(self, phase: str) -> None:
@@ -77,11 +77,11 @@ class SourcesPage:
 
     @property
     def input_count(self) -> int:
-        """How many pictures went in."""
+        """The number of pictures fed so far."""
         return int(self.page.evaluate("() => views.fed.count"))
 
     @property
     def last_input(self) -> np.ndarray:
-        """What went in last."""
+        """The last input fed."""
         found = decode(self.page.evaluate("k => views.input(k)", self.input_key.key))
         return found.reshape(self.input_key.shape)

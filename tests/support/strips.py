@@ -1,4 +1,4 @@
-"""Tensors longer than a texture's side, on a device whose longest side is a few texels."""
+"""Tensors longer than a texture's side, on a device that allows only a few texels."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,14 +12,14 @@ from nbglcnn.plan.layout import Layout
 
 
 class TooLarge(Exception):
-    """A tensor that is both too wide and too high: no real device of this size could hold it."""
+    """A tensor is both too wide and too high for any real device of this size."""
 
 
 @contextmanager
 def limit_texture_side(texels: int) -> Iterator[Target]:
-    """A device on which tensors are cut after so many texels, however many strips that makes.
+    """Simulate a device that splits tensors after `texels` texels, into any number of strips.
 
-    Weights, tables and what is read back may be larger: no side of theirs follows from a value's.
+    Weights, tables and readback textures may be larger: their sides don't depend on a value's.
     """
 
     def cut(builder: Builder, layout: Layout) -> Layout:
@@ -36,7 +36,7 @@ def limit_texture_side(texels: int) -> Iterator[Target]:
 
 
 def compile_in_strips(graph: Graph, texels: int, **options: str) -> Plan | None:
-    """The Plan for such a device; None where nothing of it lies in strips, or cannot be held."""
+    """Compile for such a device; None if the Plan has no strips or a tensor is too large."""
     try:
         with limit_texture_side(texels) as target:
             plan = lower(graph, target=target, **options)

@@ -1,4 +1,4 @@
-"""What the page says of a value's numbers, against NumPy."""
+"""Checks the page's statistics of a value against NumPy."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def assert_summary(actual: dict[str, float], array: np.ndarray, name: str) -> No
 def assert_histogram(
     found: dict[str, Any] | None, values: np.ndarray, bins: int, name: str
 ) -> None:
-    """Against numpy.histogram of the finite values; exact zeros are counted apart."""
+    """Compare with numpy.histogram of the finite values; exact zeros are counted separately."""
     finite = values[np.isfinite(values)].astype(np.float64)
     if finite.size == 0:
         assert found is None, name

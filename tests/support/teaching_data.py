@@ -1,4 +1,4 @@
-"""What tests of a teaching need: pictures of two kinds, a camera that shows them, the Teach tab."""
+"""Fixtures of the Teach tests: pictures of two kinds, a camera that shows them, the Teach tab."""
 
 import numpy as np
 
@@ -11,8 +11,8 @@ from nbglcnn import Viewer
 model = load_autoencoder()
 x = torch.zeros(1, 1, 28, 28)
 """
-# A camera whose picture the test draws: a bright bar that stands ("cup") or lies ("hand"), which
-# trembles, so that no two frames are the same.
+# A camera whose picture the test draws: a bright bar, vertical ("cup") or horizontal ("hand"), with
+# jitter so that no two frames are equal.
 FAKE_CAMERA = """() => {
   const canvas = document.createElement('canvas');
   [canvas.width, canvas.height] = [160, 160];
@@ -35,7 +35,7 @@ FAKE_CAMERA = """() => {
 
 
 def bar_pictures(kind: str, count: int, seed: int = 0) -> np.ndarray:
-    """Such bars as (count, 28, 28) of uint8."""
+    """Pictures of such bars, (count, 28, 28) of uint8."""
     random = np.random.default_rng(seed)
     found = random.integers(0, 40, (count, 28, 28), np.uint8)
     for one in found:

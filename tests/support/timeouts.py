@@ -1,6 +1,6 @@
-"""What a kernel of tests imports: a page that stands still for a while is not taken for none.
+"""Imported by test kernels: waits longer for a page's hello, since a page may stall for a while.
 
-Values of Python's are not asked for there.
+No values from Python are requested there.
 """
 
 from nbglcnn.widget import reader

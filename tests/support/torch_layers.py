@@ -1,4 +1,4 @@
-"""Normalizations, pools and margins as torch functions, for the gradients of their operators."""
+"""Normalizations, pools and padding as torch functions, for gradients of their operators."""
 
 import torch
 from torch import Tensor
@@ -8,7 +8,7 @@ from operator_gradients import int_vector
 
 
 def normalize(axes: tuple[int, ...], eps: float = 1e-5, root: bool = True):
-    """Less the mean, over the deviation along some axes."""
+    """Subtract the mean and divide by the deviation along some axes."""
 
     def right(x: Tensor) -> Tensor:
         variance = x.var(axes, correction=0, keepdim=True)
@@ -27,7 +27,7 @@ def batch_norm_eval(
 
 
 def lp_pool(p: int, kernel: tuple[int, int], stride: int, dilation: int = 1):
-    """The p-norms of windows: nn.LPPool2d forgets signs, and has no dilation."""
+    """The p-norms of windows: nn.LPPool2d ignores signs, and has no dilation."""
 
     def right(x: Tensor) -> Tensor:
         powers = x.abs() ** p
@@ -38,7 +38,7 @@ def lp_pool(p: int, kernel: tuple[int, int], stride: int, dilation: int = 1):
 
 
 def dilated_mean(x: Tensor, padded: bool) -> Tensor:
-    """Means of the elements of a dilated window, with or without a margin of zeros."""
+    """Means over a dilated window, counting the zero padding or not."""
     ones = torch.ones((x.shape[1], 1, 2, 3), dtype=x.dtype)
 
     def sums(x: Tensor) -> Tensor:
@@ -60,7 +60,7 @@ def pad_by_mode(mode: str):
 
 
 def pad_with_value(x: Tensor, value: Tensor) -> Tensor:
-    """A margin whose number is an input."""
+    """Padding whose value is an input."""
     inside = F.pad(torch.ones_like(x), (1, 2, 2, 0))
     return F.pad(x, (1, 2, 2, 0)) + (1 - inside) * value
 

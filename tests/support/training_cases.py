@@ -1,4 +1,4 @@
-"""A training as the views are given it: a few steps of a real one in PyTorch."""
+"""A training as the views receive it: a few steps of a real one in PyTorch."""
 
 import copy
 import json
@@ -12,7 +12,7 @@ from torch import nn
 from views_page import ViewsPage
 from webgl_page import encode
 
-# Arrays come as base64. The actions are a page's that write down what is asked of them.
+# Arrays are base64. The actions are stubs that log their calls.
 SET_TRAINING = """(given) => {
   const revived = (key, value) => {
     if (value === null || typeof value !== 'object') return value;
@@ -56,7 +56,7 @@ def encode_array(array: Any) -> dict[str, str]:
 
 @dataclass
 class TrainingCase:
-    """What was learned, and how; `progress` is what the views are given of it."""
+    """The result of a training; `progress` is the part that the views receive."""
 
     model: nn.Module
     progress: dict[str, Any]
@@ -66,7 +66,7 @@ class TrainingCase:
     def show_training(
         self, views: ViewsPage, *, can_recompile: bool = True, acts: bool = True, **record: Any
     ) -> None:
-        """As a page has it that trains; `record` is what else is wanted of it."""
+        """Show it as a page that trains does; `record` overrides fields of the training record."""
         now = {key: encode_array(one) for key, one in {**self.arrays, **self.gradients}.items()}
         views.page.evaluate(
             SET_TRAINING,
@@ -89,7 +89,7 @@ def train_case(
     batch: int = 8,
     lr: float = 2e-3,
 ) -> TrainingCase:
-    """Steps of Adam in PyTorch, with checkpoints `at` some of them; the last six are held out."""
+    """Train some Adam steps in PyTorch, with checkpoints `at` some; the last six are held out."""
     torch.manual_seed(0)
     model = copy.deepcopy(model).train()
     classes = targets is not None

@@ -1,4 +1,4 @@
-"""The same training by PyTorch and by nbglcnn, and how far they are from each other."""
+"""Runs the same training in PyTorch and nbglcnn, and compares the results."""
 
 import copy
 import itertools
@@ -20,14 +20,14 @@ TOLERANCE = 1e-5
 
 @dataclass
 class TorchTraining:
-    """What PyTorch's training gives."""
+    """The result of PyTorch's training."""
 
     losses: np.ndarray
     model: nn.Module
 
 
 def batches(x: Tensor, y: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Batches in the data's order, round and round."""
+    """Batches in the data's order, cycling forever."""
     for k in itertools.cycle(range(0, len(x), size)):
         yield x[k : k + size], y[k : k + size]
 
@@ -39,7 +39,7 @@ def train_in_torch(
     clip: Callable[[nn.Module], Any] = lambda _: None,
     rate: Callable[[int], float] | None = None,
 ) -> TorchTraining:  # fmt: skip
-    """A plain training loop on a copy."""
+    """Run a plain training loop on a copy of the model."""
     own = copy.deepcopy(model).to(dtype)
     prepared(own)
     steps_of = optimizer([one for one in own.parameters() if one.requires_grad])
@@ -63,7 +63,10 @@ def assert_near_float64(
     name: str, found: np.ndarray, right: Tensor, single: Tensor, tolerance: float,
     size: float | None = None,
 ) -> None:  # fmt: skip
-    """Near float64's tensor, as a share of `size` (its maximum), or as near as torch's float32."""
+    """Assert the error against float64 is within tolerance, or twice torch's float32 error.
+
+    Errors are relative to `size`, by default the tensor's maximum.
+    """
     truth = right.detach().double().numpy()
     size = max(float(np.abs(truth).max(initial=0)) if size is None else size, 1e-9)
     assert found.shape == truth.shape, name
@@ -89,10 +92,10 @@ def assert_trained(
     weights: bool = True,
     **options: Any,
 ) -> Training:
-    """Losses, weights, statistics and the last gradients are PyTorch's, by float64 as referee.
+    """Assert that losses, weights, statistics and the last gradients match float64 PyTorch.
 
-    Where torch's own float32 is further from its float64 than `tolerance`, ours may be twice as
-    far as that. The model itself stays as it was.
+    If torch's own float32 differs from its float64 by more than `tolerance`, ours may differ by
+    twice as much. The model itself stays unchanged.
     """
     before = {n: t.clone() for n, t in model.state_dict().items()}
     modes = [one.training for one in model.modules()]

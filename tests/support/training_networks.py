@@ -1,4 +1,4 @@
-"""Networks that are trained by PyTorch, on local OpenGL and in the page alike."""
+"""Networks trained by PyTorch, on local OpenGL and in the page."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from zoo import ConvNeXtBlock, MobileNetV2, ResNet18, UNet, autoencoder
 
 
 class MnistNet(nn.Module):
-    """The network of ConvNetJS's MNIST demonstration: two convolutions and pools, one layer."""
+    """ConvNetJS's MNIST demo network: two convolutions with pools, and a dense layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,10 +55,10 @@ class TrainingExample:
 
     make: Callable[[], nn.Module]
     shape: tuple[int, ...]
-    rate: float  # small enough for twenty steps that aren't chaotic
+    rate: float  # low enough that twenty steps don't diverge chaotically
 
     def build(self) -> tuple[nn.Module, Tensor, Tensor, str]:
-        """Model, inputs, targets and the loss's name."""
+        """Build the model, inputs and targets, and return them with the loss's name."""
         torch.manual_seed(0)
         model = self.make()
         x = torch.rand(8, *self.shape)

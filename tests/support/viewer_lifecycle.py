@@ -1,4 +1,4 @@
-"""A Viewer's whole life as its kernel sees it, ended after any message; notebooks import this."""
+"""A Viewer's full lifecycle in its kernel, ended after any message; imported by notebooks."""
 
 import asyncio
 import itertools
@@ -20,17 +20,17 @@ from assertions import assert_equal
 from nbglcnn import Viewer
 from onnx_models import model_of, node
 
-# A kernel's first cell. No torch, which takes seconds to import.
+# A kernel's first cell. It avoids torch, which takes seconds to import.
 IMPORTS = f"""
 import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
 from viewer_lifecycle import *
 """
-TIMEOUT_S = 30.0  # of a read; one that ends because of a closed comm takes a fraction of it
-_seeds = itertools.count(1000 * os.getpid(), 2)  # blobs that no page has from before
+TIMEOUT_S = 30.0  # of a read; one that fails on a closed comm ends much earlier
+_seeds = itertools.count(1000 * os.getpid(), 2)  # so that no page has these blobs cached
 
 
 def network(seed: int) -> onnx.ModelProto:
-    """Two layers that no page has seen yet."""
+    """Two layers with a new name and weights, so that no page has cached them."""
     rng = np.random.default_rng(seed)
     return model_of(
         [
@@ -56,7 +56,7 @@ def assert_output(value: Any, seed: int, pictured: int) -> None:
 
 
 def call_after_messages(viewer: Viewer, count: int, act: Callable[[], Any]) -> None:
-    """Calls `act` when so many messages have come from pages or gone to them."""
+    """Call `act` after `count` messages to or from pages."""
     connection, seen = viewer._connection, itertools.count(1)
 
     def counted(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -72,16 +72,18 @@ def call_after_messages(viewer: Viewer, count: int, act: Callable[[], Any]) -> N
 
 
 def exit_kernel() -> None:
-    """What the kernel's last message was has left it; then it is gone at once."""
+    """Kill the kernel as soon as its last message has been sent."""
     time.sleep(0.1)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def run_lifecycle(*, end: int | None = None, by: str = "page") -> list[list[Any]]:
-    """Load, show, read, other input, read, close: what came of each step, and in how many seconds.
+    """Load, show, read, change the input, read and close a Viewer; time each step.
 
-    The Viewer ends after message `end`: the page does that itself, or this kernel by closing it
-    ("kernel") or by dying ("death").
+    Returns each step's name, outcome and seconds.
+
+    After message `end` the Viewer ends: closed by the page ("page"), closed by this kernel
+    ("kernel"), or because the kernel dies ("death").
     """
     seed = next(_seeds)
     viewer = Viewer(network(seed), make_picture(seed), timeout=TIMEOUT_S)
@@ -110,7 +112,7 @@ def run_lifecycle(*, end: int | None = None, by: str = "page") -> list[list[Any]
             outcome = f"{type(error).__name__}: {error}"
         told.append([name, outcome, time.monotonic() - since])
     if end is not None and by == "death":
-        exit_kernel()  # there were fewer messages
+        exit_kernel()  # fewer messages than `end` were sent
     return told
 
 
@@ -119,7 +121,7 @@ def print_outcomes(*lives: list[list[Any]]) -> None:
 
 
 def keep_viewer() -> Viewer:
-    """A Viewer that stays: others need compile nothing then, and the page keeps its device."""
+    """Show a persistent Viewer, so that others compile nothing and the page keeps its device."""
     viewer = Viewer(network(0), make_picture(0))
     display(viewer)
     assert_output(viewer.output, 0, 0)
@@ -127,14 +129,14 @@ def keep_viewer() -> Viewer:
 
 
 async def exercise_viewer(viewer: Viewer, seed: int) -> None:
-    """The steps of `run_lifecycle` but the last, while other Viewers do theirs."""
+    """Run the steps of `run_lifecycle` except the last, concurrently with other Viewers."""
     assert_output(await viewer.read("y", timeout=60), seed, seed)
     viewer.input = make_picture(seed + 1)
     assert_output(await viewer.read("y", timeout=60), seed, seed + 1)
 
 
 def run_side_by_side(count: int) -> list[asyncio.Task[None]]:
-    """So many Viewers below each other; the tasks that use them."""
+    """Show `count` Viewers; return the tasks that exercise them."""
     seeds = [next(_seeds) for _ in range(count)]
     viewers = [Viewer(network(seed), make_picture(seed)) for seed in seeds]
     display(*viewers)

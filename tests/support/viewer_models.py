@@ -1,4 +1,4 @@
-"""The networks of the Viewer's tests, for this process and for the kernels of notebooks."""
+"""The networks of the Viewer's tests, for this process and for notebook kernels."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,7 +21,7 @@ from viewer_models import autoencoder, hook_values, layer_chain, pictures
 
 
 def autoencoder(seed: int) -> nn.Module:
-    """A random convolutional autoencoder with odd sizes, and normalisation that has seen data."""
+    """A random convolutional autoencoder with odd sizes and BatchNorm running statistics."""
     torch.manual_seed(seed)
     code = 3 + seed % 4
     model = nn.Sequential()
@@ -46,12 +46,12 @@ def autoencoder(seed: int) -> nn.Module:
 
 
 def pictures(seed: int, count: int = 2) -> np.ndarray:
-    """A batch that fits `autoencoder`."""
+    """A batch of inputs for `autoencoder`."""
     return np.random.default_rng(seed).normal(size=(count, 1, 22, 18)).astype(np.float32)
 
 
 def hook_values(model: nn.Module, x: np.ndarray) -> dict[str, np.ndarray]:
-    """What forward hooks see, leaf and container, under the names of activations."""
+    """The outputs seen by forward hooks of leaves and containers, by activation name."""
     seen: dict[str, np.ndarray] = {"input": x}
     handles = [
         module.register_forward_hook(
@@ -92,7 +92,7 @@ class NamedOutputs(nn.Module):
 
 
 def layer_chain(kinds: Iterable[str], seed: int) -> tuple[nn.Module, np.ndarray]:
-    """A network of a layer for each letter, of random widths and numbers, and a random input."""
+    """A network with a layer per letter, of random widths and weights, and a random input."""
     rng = np.random.default_rng(seed)
     torch.manual_seed(seed)
     width = int(rng.integers(1, 9))
@@ -121,7 +121,7 @@ def layer_chain(kinds: Iterable[str], seed: int) -> tuple[nn.Module, np.ndarray]
 
 
 class LargeProducts(nn.Module):
-    """Its products leave 16 bits, what comes of them doesn't."""
+    """The products exceed 16-bit range; the final values don't."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A page that shows one network in the views, without JupyterLab; and what is read in it."""
+"""A page that shows one network in the views without JupyterLab, and helpers to read it."""
 
 import base64
 import io
@@ -14,7 +14,7 @@ from bundle import bundle_script
 from nbglcnn import Plan
 from webgl_page import encode
 
-# The link keeps Chromium from asking for an icon, whenever it thinks of it.
+# The link stops Chromium from requesting a favicon at arbitrary times.
 EMPTY_PAGE = (
     '<!doctype html><link rel="icon" href="data:,">'
     '<body data-jp-theme-light="true" style="margin: 0">'
@@ -24,11 +24,11 @@ IS_DRAWN = f"""() => {{
   const seen = ({VISIBLE_MAPS})();
   return seen.length > 0 && seen.every(({{ dataset }}) => dataset.drawn || 'skipped' in dataset);
 }}"""
-# The page's script, for `bundle_script`; setting signals of the state.
+# The page's script for `bundle_script`, and a script that sets signals of the state.
 VIEWS_BUNDLE = ("test/views_page.ts", "--format=iife", "--loader:.css=text")
 SET_STATE = "a => { for (const [k, v] of Object.entries(a)) views.state[k].value = v; }"
 RESET_STATE = "async () => ({ left: await (globalThis.views?.reset() ?? ['no views']) })"
-# A comparison with the framework's own values, but for its layers.
+# A finished parity check against the framework's own values, without its layers.
 PARITY_STATE = {
     "layers": [], "reference": "PyTorch", "isSampled": False, "non_finite": [], "note": "",
     "float16_overflow": "", "time": 0,
@@ -42,14 +42,14 @@ CLIPPED_ELEMENTS = """\
 
 
 class ViewsPage:
-    """A page that shows one network: a new document, or one that `reset_page` has put back."""
+    """A page that shows one network: a new document, or one restored by `reset_page`."""
 
     def __init__(self, page: Page, files: dict[str, bytes], plan: Plan, *inputs: np.ndarray):
         self.page, self.files = page, files
         if not page.evaluate("() => 'views' in globalThis"):
             page.set_content(EMPTY_PAGE)
             files["/views.js"] = bundle_script(*VIEWS_BUNDLE)
-            page.add_script_tag(url="/views.js")  # as content it would be copied through Playwright
+            page.add_script_tag(url="/views.js")  # as `content` it would pass through Playwright
         page.evaluate("() => { globalThis.dispose = views.show(); }")
         files["/views.plan"] = plan.to_bytes()
         page.evaluate("a => views.open(...a)", ["/views.plan", [encode(x) for x in inputs]])
@@ -60,7 +60,7 @@ class ViewsPage:
         self.page.wait_for_function(IS_DRAWN)
 
     def wait_idle(self) -> None:
-        """Wait until all questions are answered, and nothing is drawn or is about to be."""
+        """Wait until all requests are answered and no drawing is pending."""
         self.page.evaluate("() => views.quiet()")
 
     def set(self, **values: Any) -> None:
@@ -76,7 +76,7 @@ class ViewsPage:
         self.wait_drawn()
 
     def hover(self, canvas: Locator, x: float, y: float) -> str:
-        """The tooltip at a place of a canvas, as shares of its width and height."""
+        """The tooltip at a position of a canvas, in fractions of its width and height."""
         canvas.scroll_into_view_if_needed()
         box = canvas.bounding_box()
         assert box is not None
@@ -87,20 +87,20 @@ class ViewsPage:
 
 
 def reset_page(page: Page) -> list[str]:
-    """Put the page of a Views back for the next one; gives what is not as in a new document."""
-    left = page.wait_for_function(RESET_STATE)  # unlike `evaluate` it ends where the page hangs
-    page.mouse.move(-1, -1)  # what is below it has the look of what is pointed at
+    """Restore the page of a ViewsPage for the next one; return the differences from a new page."""
+    left = page.wait_for_function(RESET_STATE)  # unlike `evaluate`, it times out if the page hangs
+    page.mouse.move(-1, -1)  # the element under the pointer would keep its hover style
     return list(left.json_value()["left"])
 
 
 def canvas_pixels(canvas: Locator) -> np.ndarray:
-    """A canvas's colours, H×W×RGB; as a PNG: Playwright takes seconds for 100,000 numbers."""
+    """A canvas's colours, H×W×RGB. Read as PNG: Playwright takes seconds for 100,000 numbers."""
     text = canvas.evaluate("(canvas) => canvas.toDataURL()").partition(",")[2]
     return np.array(Image.open(io.BytesIO(base64.b64decode(text))).convert("RGB"))
 
 
 def parse_number(text: str) -> float:
-    """The first number of a text, as the views write it."""
+    """Parse the first number in a text of the views."""
     found = re.search(r"[−-]?\d+(\.\d+)?(e[−-]?\d+)?", text.replace(",", ""))
     assert found is not None, text
     return float(found[0].replace("−", "-"))

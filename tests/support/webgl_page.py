@@ -1,4 +1,4 @@
-"""A page that holds the GL layer of js/src/webgl, and numpy arrays in and out of it."""
+"""A page with the GL layer of js/src/webgl; numpy arrays in and out."""
 
 import base64
 import itertools
@@ -25,14 +25,14 @@ def decode(text: str) -> np.ndarray:
     return np.frombuffer(base64.b64decode(text), np.float32)
 
 
-# The other renderer is for `make sweep`: what such a test is about is not the renderer's.
+# The other renderer runs in `make sweep`: these tests don't depend on the renderer.
 ONE_RENDERER = pytest.mark.parametrize(
     "backend", [pytest.param("swiftshader", marks=pytest.mark.sweep), "llvmpipe"]
 )
 
 
 class GlPage:
-    """The GL layer in a browser page; sessions go by number."""
+    """The GL layer in a browser page; sessions have numbers."""
 
     def __init__(self, page: Page, files: dict[str, bytes]) -> None:
         self.page = page
@@ -54,7 +54,7 @@ class GlPage:
         self.page.evaluate("a => gl.write(...a)", [session, key, encode(array)])
 
     def lose_and_restore(self) -> None:
-        """The context is lost, and comes back."""
+        """Lose and restore the WebGL context."""
         self.page.evaluate(
             """async () => {
               const lose = gl.lose();
@@ -81,7 +81,7 @@ class GlPage:
         return decode(self.page.evaluate("a => gl.read(...a)", [session, key])).reshape(shape)
 
     def values(self, session: int, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-        """All that is observed of a run with these inputs."""
+        """Run with these inputs and return all observed values."""
         plan = self._plans[session]
         for record, array in zip(plan.header.inputs, arrays, strict=True):
             self.write(session, record.key, array)
@@ -89,7 +89,7 @@ class GlPage:
         return {v.key: self.read(session, v.key).astype(v.dtype) for v in plan.values}
 
     def run_plan(self, plan: Plan, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-        """The same, in a session for this alone."""
+        """Run a Plan in a session of its own and return all observed values."""
         session = self.open(plan)
         values = self.values(session, arrays)
         self.close(session)
@@ -101,13 +101,13 @@ class GlPage:
     def set_edits(
         self, session: int, edits: Sequence[Edit], arrays: Mapping[str, Any] = {}
     ) -> None:
-        """Resolves when the page has taken them; the next run has them."""
+        """Set edits and return when the page has applied them; the next run uses them."""
         for name, array in arrays.items():
             self.page.evaluate("a => gl.putArray(...a)", [name, encode(array)])
         self.page.evaluate("a => gl.setEdits(...a)", [session, records.to_dict(edits)])
 
     def read_derived(self, session: int, what: str, key: str) -> np.ndarray:
-        """The value before its edits, without any, or the difference."""
+        """Read a derived value: before its edits, without any edits, or the difference."""
         header = self._plans[session].header
         [shape] = {v.shape for v in header.values if v.key == key}
         read = "([k, what, key]) => gl.read(k, gl.keys[what](key))"
@@ -120,7 +120,7 @@ class GlPage:
         return dict(found)
 
     def histogram(self, session: int, key: str, *given: int | None) -> dict[str, Any] | None:
-        """`given`: bins, the image, a channel; None when nothing is finite."""
+        """The histogram; `given` is (bins, image, channel). None if no value is finite."""
         found = self.page.evaluate(
             "([k, ...a]) => gl.the(k).histogram(...a.map((one) => one ?? undefined))",
             [session, key, *given],
@@ -130,7 +130,7 @@ class GlPage:
     def topk(
         self, session: int, key: str, count: int, image: int = 0
     ) -> tuple[list[int], np.ndarray] | None:
-        """Places and scores; None when the device doesn't pick them out."""
+        """The indices and scores of the largest; None if the device can't select them."""
         found = self.page.evaluate(
             "([k, ...a]) => gl.the(k).topk(...a)", [session, key, count, image]
         )
@@ -145,7 +145,7 @@ class GlPage:
         return found and decode(found)
 
     def draw(self, session: int, *jobs: dict[str, Any]) -> list[np.ndarray]:
-        """The pixels (height, width, RGBA) of each job's canvas, the same on either way there."""
+        """The pixels (height, width, RGBA) of each job's canvas; both drawing paths must agree."""
         ways = [
             self.page.evaluate(
                 "a => gl.draw(...a)", [session, [DRAW_JOB | job for job in jobs], way]
@@ -164,7 +164,7 @@ class GlPage:
         return dict(self.page.evaluate("() => ({ ...gl.opened().liveObjects })"))
 
     def wait_alive(self, counts: dict[str, int]) -> None:
-        """Wait until so many objects are alive again: what is under way lets go of its own."""
+        """Wait until the object counts equal `counts`; pending work frees its own objects."""
         same = (
             "counts => Object.entries(gl.opened().liveObjects).every(([k, n]) => n === counts[k])"
         )
@@ -181,7 +181,7 @@ DRAW_JOB: dict[str, Any] = {
     "range": {"mode": "layer"},
     "drawMode": "maps",
 }
-# A device that draws no 32-bit floats.
+# Simulates a device that can't render to 32-bit floats.
 NO_FLOAT32 = """() => {
   const { getExtension } = WebGL2RenderingContext.prototype;
   WebGL2RenderingContext.prototype.getExtension = function (name) {

@@ -1,7 +1,7 @@
-"""The networks of `make wild`, by the package that defines them; none of their weights is loaded.
+"""The networks of `make wild`, by the package that defines them; no weights are loaded.
 
-Every network is named `package/name`, with what builds it and the shapes of its inputs. Inputs are
-as small as a network takes them, and of each family the smallest stands for all.
+Every network is named `package/name`, with its constructor and input shapes. Inputs are as small as
+a network accepts, and the smallest network represents its family.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What builds a module, and the shapes of the arrays that it is called with."""
+    """A module's constructor, and the shapes of its input arrays."""
 
     build: Callable[[], Any]
     shapes: tuple[Shape, ...]
@@ -28,10 +28,10 @@ def _construct(module: str, name: str, **arguments: Any) -> Any:
 
 
 def prepare_imports() -> None:
-    """What has to be done before torchvision is imported, by us or by another package.
+    """Prepare for the import of torchvision, by us or by another package.
 
     Its compiled operators are built for CUDA and don't load here. The networks below use none of
-    them, but the package speaks of two while it is imported.
+    them, but the package refers to two during its import.
     """
     import torch
 
@@ -55,7 +55,7 @@ def _timm(name: str, **arguments: Any) -> Any:
 
 
 class _TensorModule:
-    """Modules that are called with more than tensors, or give objects, as plain modules."""
+    """Wraps modules that take non-tensors or return objects as modules of tensors."""
 
     @staticmethod
     def wrap(module: Any, call: Callable[..., Any]) -> Any:
@@ -104,7 +104,7 @@ def _first_output(build: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def picture_shapes(size: int, channels: int = 3) -> tuple[Shape, ...]:
-    """One square picture."""
+    """The shapes of one square picture."""
     return ((1, channels, size, size),)
 
 
@@ -161,7 +161,7 @@ def _torchvision_networks() -> dict[str, Network]:
     return found
 
 
-# At the size behind each name; those behind "of their size" are made for it (`img_size`).
+# Each name is followed by the size; those under "of their size" are built for it (`img_size`).
 TIMM = """
     bat_resnext26ts:256 caformer_s18:64 convformer_s18:64 convmixer_768_32:64 convnext_atto:64
     convnextv2_atto:64 crossvit_tiny_240:240 cs3darknet_focus_s:64 cspdarknet53:64 cspresnet50:64
@@ -466,10 +466,10 @@ def _denoiser() -> Any:
 
 
 def _with_stable_sort(build: Callable[[], Any]) -> Callable[[], Any]:
-    """A network that sorts without asking for stability, as one that asks for it.
+    """Make a network's unstable sort a stable one.
 
-    PyTorch may give ties in any order then, and does so with vector instructions for floats and
-    integers: another order than that of the first, which is ours.
+    PyTorch may otherwise order ties arbitrarily, and does so with vector instructions for floats
+    and integers. That differs from the first-comes-first order, which is ours.
     """
 
     def built() -> Any:

@@ -1,4 +1,4 @@
-"""Architectures that people have, in plain torch and small: each with its inputs' shapes."""
+"""Common architectures in plain torch, small, each with its input shapes."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -106,7 +106,7 @@ class UNet(nn.Module):
 
 
 class Pix2Pix(nn.Module):
-    """The U-Net-256 generator, down to 1×1; `levels` halvings."""
+    """The U-Net-256 generator down to 1×1, with `levels` downsampling steps."""
 
     def __init__(self, width: int = 4, levels: int = 6) -> None:
         super().__init__()
@@ -360,7 +360,7 @@ class AttentionBlock(nn.Module):
 
 
 class DiffusionBlock(nn.Module):
-    """A residual block that is told the time, then attention in several heads."""
+    """A residual block conditioned on the time, then multi-head attention."""
 
     def __init__(self, i: int = 6, o: int = 12, heads: int = 3) -> None:
         super().__init__()
@@ -391,7 +391,7 @@ class DiffusionBlock(nn.Module):
 
 
 class FCN(nn.Module):
-    """Three resolutions of scores, enlarged and added."""
+    """Scores at three resolutions, upsampled and added."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -543,7 +543,7 @@ ZOO: dict[str, tuple[Callable[[], nn.Module], tuple[tuple[int, ...], ...]]] = {
 
 
 def build(name: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
-    """A network of the zoo with statistics that aren't trivial, and normal inputs."""
+    """Build a network of the zoo with non-trivial statistics, and normal inputs."""
     torch.manual_seed(sum(map(ord, name)))
     make, shapes = ZOO[name]
     model = make().eval()

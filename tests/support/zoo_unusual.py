@@ -1,4 +1,4 @@
-"""Modules as people write them: reused, sharing weights, oddly named, functional, in place."""
+"""Modules as found in the wild: reused, sharing weights, oddly named, functional, in-place."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ class ReusedModules(nn.Module):
 
 
 class SharedWeights(nn.Module):
-    """Two convolutions with one kernel, and two embeddings of it: a Siamese pair."""
+    """A Siamese pair: two convolutions that share a kernel, and their two embeddings."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class SharedWeights(nn.Module):
 
 
 class OddlyNamed(nn.Module):
-    """Submodules whose names are attributes of other things."""
+    """Submodules whose names are attributes of other objects."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class TwoConvolutions(nn.Module):
 
 
 class NestedOutputs(nn.Module):
-    """Modules that return tuples, dicts and lists, nested, some of them used twice."""
+    """Modules that return nested tuples, dicts and lists; some are used twice."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class NestedOutputs(nn.Module):
 
 
 class FunctionalNet(nn.Module):
-    """No layers at all, only functions and parameters."""
+    """No layers, only functions and parameters."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class FunctionalNet(nn.Module):
 
 
 class InPlaceNet(nn.Module):
-    """Values that change after they were made: hooks see them as they were at the call."""
+    """Values modified in place after their creation: hooks see them as at the call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ class InPlaceNet(nn.Module):
 
 
 class SegNet(nn.Module):
-    """Places of maxima, kept and put back."""
+    """Max-pooling indices, kept and used for unpooling."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -164,7 +164,7 @@ class Codebook(nn.Module):
 
 
 class SpatialTransformer(nn.Module):
-    """A spatial transformer: the picture turned as the network thinks right."""
+    """A spatial transformer: the picture is warped by a predicted affine map."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -198,7 +198,7 @@ class PatchTransformer(nn.Module):
 
 
 class ModulatedConv(nn.Module):
-    """StyleGAN2's convolution: kernels made from a style for each image of the batch."""
+    """StyleGAN2's convolution: a style modulates the kernel for each image of the batch."""
 
     def __init__(self) -> None:
         super().__init__()

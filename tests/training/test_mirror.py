@@ -1,4 +1,4 @@
-"""A PyTorch loop that a Viewer mirrors, without a page: the loop stays what it is, to the bit."""
+"""A PyTorch loop mirrored by a Viewer without a page: the loop stays bit-identical."""
 
 import random
 import threading
@@ -35,7 +35,7 @@ def make_model() -> nn.Sequential:
 def training_loop(
     model: nn.Module, count: int, told: Callable[[torch.Tensor], object] = lambda _: None
 ) -> Iterator[float]:
-    """Trains in training mode; each step's loss."""
+    """Train in training mode and yield each step's loss."""
     model.train()
     optimizer = torch.optim.Adam(model.parameters(), 1e-2)
     for step in range(count):
@@ -66,7 +66,7 @@ def eval_output(model: nn.Module) -> np.ndarray:
 
 
 def test_the_loop_is_the_same_to_the_bit_with_and_without_a_mirror() -> None:
-    """Its losses, with Dropout; what it draws afterwards; modes, hooks, gradients."""
+    """Compares losses with Dropout, later random draws, modes, hooks and gradients."""
     random.seed(0)
     np.random.seed(0)
     alone = make_model()
@@ -79,7 +79,7 @@ def test_the_loop_is_the_same_to_the_bit_with_and_without_a_mirror() -> None:
     calls: list[str] = []
     model[0].register_forward_hook(lambda *_: calls.append("hook"))
     model.register_state_dict_pre_hook(lambda *_: calls.append("state_dict"))
-    model[1].eval()  # a mode of its own: kept, whatever the Viewer shows
+    model[1].eval()  # a mode of its own: kept, whatever mode the Viewer uses
     model[1].train()
     state = torch.get_rng_state()
     shown = Viewer(make_model().eval(), X[:2])
@@ -139,7 +139,7 @@ def _layer_output(model: nn.Sequential, count: int) -> np.ndarray:
 
 
 def test_a_loop_in_a_thread_gives_states_of_one_step(viewer: Viewer) -> None:
-    """Each weight is the number of its step: a state that mixes two would show both."""
+    """Each weight is its step's number, so a state that mixed two steps would have both."""
     model = make_model()
     mirror = nbglcnn.mirror(viewer, model, every=1)
 
@@ -187,7 +187,7 @@ def test_resnet18_with_its_batch_norms() -> None:
 
 
 class LightningLike(nn.Module):
-    """As a LightningModule holds what it trains."""
+    """Holds submodules as a LightningModule does."""
 
     def __init__(self, **modules: nn.Module) -> None:
         super().__init__()
@@ -230,7 +230,7 @@ def test_losses_are_by_step_and_gaps_are_nan(viewer: Viewer) -> None:
     assert mirror.step_count == 5
     kept = torch.tensor(3.0)
     mirror(loss=kept)
-    kept += 1  # the loop's own tensor, as a sum that it goes on with
+    kept += 1  # an in-place update of the loop's own tensor, such as a running sum
     assert mirror.losses[-1] == 3.0
     mirror.close()
 
@@ -283,7 +283,7 @@ def test_another_model_is_refused(viewer: Viewer, model: Any, words: str) -> Non
     with pytest.raises(InputError) as error:
         nbglcnn.mirror(viewer, model)
     assert words in str(error.value)
-    nbglcnn.mirror(viewer, make_model()).close()  # nothing has begun
+    nbglcnn.mirror(viewer, make_model()).close()  # no mirror was started
 
 
 def test_what_is_no_viewer_and_other_everys_are_refused(viewer: Viewer) -> None:
@@ -304,7 +304,7 @@ def test_a_model_that_loses_a_parameter_says_so(viewer: Viewer) -> None:
 
 
 def test_a_variance_of_zero_compiles_the_network_anew() -> None:
-    """A BatchNorm without a spread and an epsilon isn't a part of the convolution before it."""
+    """A BatchNorm with zero variance and zero epsilon can't be folded into the convolution."""
     model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4, eps=0.0)).eval()
     model[1].running_var.fill_(2.0)
     shown = Viewer(model, X[:2], observe="outputs")
@@ -397,7 +397,7 @@ def test_the_trainer_of_hugging_face_trains_with_it(viewer: Viewer, tmp_path: An
 
 
 def test_callbacks_tell_what_they_are_told(viewer: Viewer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same without the packages: what their trainers call, in that order."""
+    """Without the packages: makes the calls of their trainers, in the same order."""
     empty = SimpleNamespace(Callback=object, TrainerCallback=object)
     monkeypatch.setattr(callbacks, "import_module", lambda _: empty)
     mirror = nbglcnn.mirror(viewer, make_model())
@@ -411,7 +411,7 @@ def test_callbacks_tell_what_they_are_told(viewer: Viewer, monkeypatch: pytest.M
     assert mirror.losses.tolist() == [2.0, 1.0]
     assert mirror.held_out_losses[0, :2].tolist() == [2, 9.0]
     hugging = mirror.transformers()
-    hugging.on_step_end(None, SimpleNamespace(global_step=1), None)  # another training's first
+    hugging.on_step_end(None, SimpleNamespace(global_step=1), None)  # first step of another run
     hugging.on_log(None, None, None, logs={"loss": 0.5})
     hugging.on_log(None, None, None, logs={"eval_loss": 4.0})
     assert mirror.losses.tolist() == [2.0, 1.0, 0.5]

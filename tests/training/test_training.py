@@ -1,4 +1,4 @@
-"""nbglcnn.train: losses, optimizers and what it does with data, beside PyTorch's own training."""
+"""nbglcnn.train: losses, optimizers and data handling, compared with PyTorch's training."""
 
 import signal
 import threading
@@ -30,7 +30,7 @@ def _seed_torch() -> None:
 
 
 def small_cnn(outputs: int = 5, last: nn.Module | None = None) -> nn.Module:
-    """A network of odd sizes with an output (batch, outputs)."""
+    """A small CNN with odd sizes and an output (batch, outputs)."""
     layers = [nn.Conv2d(2, 3, 3, 2), nn.Tanh(), nn.Flatten(), nn.Linear(27, outputs)]
     return nn.Sequential(*layers, *([last] if last else []))
 
@@ -73,7 +73,7 @@ LOSSES: dict[str, tuple[Any, Any, nn.Module | None, Callable[[], Tensor]]] = {
 
 
 @pytest.mark.parametrize("name", LOSSES)
-@pytest.mark.parametrize("size", [4, 3])  # batches that are whole, and 8 = 3 + 3 + 2
+@pytest.mark.parametrize("size", [4, 3])  # full batches, and 8 = 3 + 3 + 2
 def test_losses(name: str, size: int) -> None:
     loss, of_torch, last, target = LOSSES[name]
     assert_trained(small_cnn(last=last), (random_inputs(), target()), loss, of_torch,
@@ -137,7 +137,7 @@ OPTIMIZERS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizers(name: str) -> None:
     ours, theirs, more = OPTIMIZERS[name]
-    # `gradients` are those before clipping, which autograd doesn't keep.
+    # `gradients` are the ones before clipping, which autograd doesn't keep.
     data = random_inputs(), torch.randn(8, 5)
     result = nbglcnn.train(small_one := small_cnn(), data, "mse", ours, 4, steps=6, shuffle=False,
                            progress=False)  # fmt: skip
@@ -197,7 +197,7 @@ def test_pictures_of_bytes_become_numbers_from_0_to_1() -> None:
 
 def test_each_epoch_has_an_order_of_its_own_and_a_seed_fixes_it() -> None:
     class Told(nn.Module):
-        """Its loss is the number of the example."""
+        """Its loss is the example's number."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -238,7 +238,7 @@ def test_several_inputs_are_a_tuple() -> None:
         nbglcnn.train(model, (x, y), steps=1, progress=False)
 
 
-# Losses of the model's own
+# Losses computed by the model
 
 
 class ComputesLoss(nn.Module):
@@ -266,7 +266,7 @@ def test_a_scalar_output_of_the_model_is_a_loss() -> None:
         nbglcnn.train(model, (x, y), "output['coast']", batch_size=4, steps=1)
 
 
-# What it gives
+# Results
 
 
 def test_gradients_and_activations_of_the_last_step() -> None:
@@ -323,7 +323,7 @@ def test_no_step_changes_nothing() -> None:
     assert result.memory > 0 and result.renderer
 
 
-# What goes wrong while it runs
+# Errors during the run
 
 
 def test_nan_stops_with_the_first_value_that_went_wrong() -> None:
@@ -338,7 +338,7 @@ def test_nan_stops_with_the_first_value_that_went_wrong() -> None:
     model = Rooted()
     nn.init.constant_(model.first.weight, 0.1)
     x = torch.ones(8, 3)
-    x[5] = -1  # a root of what is negative
+    x[5] = -1  # square root of a negative number
     data = (x, torch.randn(8, 2))
     with pytest.warns(UserWarning, match=r"step 2: sqrt has NaN \(4 of 8\), the first"):
         result = nbglcnn.train(model, data, batch_size=2, steps=9, shuffle=False, progress=False)
@@ -402,7 +402,7 @@ def test_an_interrupt_keeps_what_was_learned() -> None:
 
         def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
             self.taken += 1
-            if self.taken == 8 + 4 * stops_at:  # the first batch is taken once before
+            if self.taken == 8 + 4 * stops_at:  # the first batch is also read once beforehand
                 signal.raise_signal(signal.SIGINT)
             return super().__getitem__(index)
 
@@ -421,7 +421,7 @@ def test_an_interrupt_keeps_what_was_learned() -> None:
 def test_an_interrupt_at_any_time(interrupt_after: Callable[[float], None]) -> None:
     model, data = small_cnn(), (random_inputs(), torch.randn(8, 5))
     options: Any = {"batch_size": 4, "shuffle": False, "progress": False}
-    nbglcnn.train(model, data, steps=1, **options)  # all is imported and compiled once
+    nbglcnn.train(model, data, steps=1, **options)  # warm-up: import and compile everything
     interrupt_after(4.0)
     result = nbglcnn.train(model, data, steps=10**6, **options)
     assert "interrupted" in result.stopped and len(result.losses)
@@ -450,7 +450,7 @@ def test_what_needs_more_memory_than_may_be_taken_is_refused_with_a_batch_that_f
         nbglcnn.train(model, data, batch_size=64, steps=1, max_bytes=100, progress=False)
 
 
-# What is refused before anything runs
+# Errors raised before anything runs
 
 
 def refusal_message(*args: Any, **options: Any) -> str:
@@ -552,7 +552,7 @@ def test_an_operator_without_a_gradient_is_named_before_anything_runs() -> None:
 
 
 def model_without_gradient() -> tuple[Any, np.ndarray, str]:
-    """An ONNX model with an operator that has no gradient behind a weight."""
+    """An ONNX model with a weight before an operator that has no gradient."""
     from onnx import TensorProto, helper, numpy_helper
 
     weight = numpy_helper.from_array(np.ones((1, 3), np.float32), "w")

@@ -1,4 +1,4 @@
-"""What a training is given: rows as they travel to pages, what is held out, memory, and marks."""
+"""Training data: rows as sent to pages, held-out examples, memory, and metadata."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -22,7 +22,7 @@ from nbglcnn.plan.schema import Plan
 def compile_case(
     model: nn.Module, data: Any, loss: str, **options: Any
 ) -> tuple[TrainingRun, BatchSource]:
-    """What a training is compiled to, and its data."""
+    """A compiled training and its data."""
     return compile_training(
         model, data, loss, nbglcnn.SGD(0.1), options.pop("batch_size", 4),
         parameters="all", shuffle=False, seed=0, output="output", **options,
@@ -32,7 +32,7 @@ def compile_case(
 def column_values(
     found: packed_dataset.PackedDataset, name: str, *, held_out: bool = False
 ) -> np.ndarray:
-    """A column as a network gets it."""
+    """A column of the data set as the network receives it."""
     [column] = [one for one in found.columns if one.key == name]
     blob = found.blobs[column.held_out if held_out else column.blob]
     stored = np.frombuffer(blob, column.dtype).reshape(-1, *column.shape)
@@ -40,7 +40,7 @@ def column_values(
 
 
 def assert_near(found: np.ndarray, expected: np.ndarray) -> None:
-    """Equal but for the last digit: pages multiply by 1 / 255."""
+    """Equal up to the last digit: pages multiply by 1 / 255."""
     np.testing.assert_allclose(found, expected, rtol=2e-7)
 
 
@@ -163,7 +163,7 @@ def test_a_state_is_its_arrays_one_after_the_other() -> None:
     found = packed_dataset.unpack_state(["a", "c", "b"], memoryview(flat.tobytes()), like)
     np.testing.assert_array_equal(found["a"], flat[:6].reshape(2, 3))
     assert (found["b"], found["c"].shape) == (6, (0, 4))
-    found["a"][:] = 0  # a copy
+    found["a"][:] = 0  # the result is a copy
     for size in (6, 8):
         with pytest.raises((InputError, ValueError)):
             packed_dataset.unpack_state(
@@ -206,7 +206,7 @@ def test_the_last_batch_of_an_epoch_has_the_examples_that_are_left() -> None:
 
 
 def memory_plan(size: int) -> Plan:
-    """Of 100 bytes for any batch and 10 for each of its examples."""
+    """A fake Plan of 100 bytes for any batch, and 10 for each example."""
     textures = (SimpleNamespace(bytes=100), SimpleNamespace(bytes=10 * size))
     header = SimpleNamespace(
         name="net", textures=textures, weights=(SimpleNamespace(texture=0),), carries=()
@@ -222,7 +222,7 @@ def test_a_step_may_take_as_many_bytes_as_are_given_and_a_batch_that_fits_is_nam
         return memory_plan(size)
 
     memory.check_memory(memory_plan(32), 32, 420, "a GPU", compiled_for)
-    memory.check_memory(memory_plan(32), 32, None, "a GPU", compiled_for)  # nothing is known of it
+    memory.check_memory(memory_plan(32), 32, None, "a GPU", compiled_for)  # unknown free memory
     with pytest.raises(DeviceError, match=r"batch_size=32 needs 0.42 kB.*With batch_size=31 it"):
         memory.check_memory(memory_plan(32), 32, 419, "a GPU", compiled_for)
     assert sizes == [31]
@@ -257,7 +257,7 @@ def test_losses_that_follow_what_is_known_are_taken_and_a_gap_is_not() -> None:
     assert (found.step_count, found.loss) == (3, 2)
     held = found.held_out_losses
     np.testing.assert_array_equal(held, np.array([[0, 9, np.nan], [2, 8, 0.25], [3, 6, 0.75]], "f"))
-    # From an earlier step on it has gone another way.
+    # A record from an earlier step replaces all later ones.
     assert live_training.record_steps(found, 1, rows_of(5), [])
     assert found.losses.tolist() == [4, 5]
     np.testing.assert_array_equal(found.held_out_losses[:, 0], [0])
@@ -287,7 +287,7 @@ def test_a_setting_of_a_training_is_taken_from_its_least_on(name: str, least: fl
 
 @pytest.mark.parametrize("loss", ["cross_entropy", "mse"])
 def test_a_training_of_bytes_is_that_of_their_floats(loss: str) -> None:
-    """On the device of this machine, beside PyTorch, with a batch of three of seven examples."""
+    """On local OpenGL, compared with PyTorch, with batches of three of seven examples."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(24, 4))
     pictures = np.random.default_rng(0).integers(0, 256, (7, 1, 6, 5), np.uint8)

@@ -1,4 +1,4 @@
-"""A network that is looked at while it trains: one Plan whose sections share the weights."""
+"""A network that is inspected while it trains: one Plan whose sections share the weights."""
 
 import numpy as np
 import pytest
@@ -147,7 +147,7 @@ def test_frozen_parameters_are_those_of_the_network_that_is_shown() -> None:
             assert_equal(found["0"], model[0](x[:1]).numpy())
 
 
-# The data as pages get it
+# The data that pages receive
 
 
 def test_some_examples_are_held_out_and_none_is_lost() -> None:

@@ -1,4 +1,4 @@
-"""What is otherwise in training mode: BatchNorm, Dropout, frozen, tied and parametrized weights."""
+"""Differences in training mode: BatchNorm, Dropout, frozen, tied and parametrized weights."""
 
 import copy
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def conv_with_norm(norm: nn.Module, channels: int = 3) -> nn.Module:
 
 
 def with_random_statistics(norm: Any) -> Any:
-    """Statistics and an affine part that aren't trivial."""
+    """Set non-trivial running statistics and affine parameters."""
     nn.init.uniform_(norm.running_mean, -0.5, 0.5)
     nn.init.uniform_(norm.running_var, 0.5, 2)
     if norm.weight is not None:
@@ -143,7 +143,7 @@ def test_one_number_for_each_channel_has_no_variance() -> None:
 
 
 class MaskedModule(nn.Module):
-    """A module that was called is replaced by what its mask lets through."""
+    """Replaces a stochastic module by a function of its input and the next recorded mask."""
 
     def __init__(self, of: Callable[[Tensor, Tensor], Tensor], masks: list[Tensor]) -> None:
         super().__init__()
@@ -158,14 +158,14 @@ def scale_by_keep(p: float) -> Callable[[Tensor, Tensor], Tensor]:
 
 
 def alpha_dropout(p: float) -> Callable[[Tensor, Tensor], Tensor]:
-    """Klambauer et al. (2017): so that mean 0 and variance 1 stay."""
+    """Alpha dropout (Klambauer et al. 2017), which preserves mean 0 and variance 1."""
     fill = -1.0507009873554805 * 1.6732632423543772
     scale = ((1 - p) * (1 + p * fill**2)) ** -0.5
     return lambda x, mask: scale * (x * mask + fill * (1 - mask)) - scale * fill * p
 
 
 class DropPath(nn.Module):
-    """As timm has it: whole examples are dropped."""
+    """timm's DropPath: drops whole examples."""
 
     def __init__(self, drop_prob: float, scale_by_keep: bool = True) -> None:
         super().__init__()
@@ -180,7 +180,7 @@ class DropPath(nn.Module):
 
 
 class StochasticDepth(nn.Module):
-    """As torchvision has it."""
+    """torchvision's StochasticDepth."""
 
     def __init__(self, p: float, mode: str) -> None:
         super().__init__()
@@ -265,7 +265,7 @@ def test_masks_are_independent_and_a_seed_fixes_them() -> None:
     assert all(np.array_equal(again[name], mask) for name, mask in found[0].items())
     flat = [mask.reshape(-1) for masks in found for mask in masks.values()]
     for mask in flat:
-        assert mask.mean() == pytest.approx(0.75, abs=0.03)  # 4,000 of them: 4 deviations
+        assert mask.mean() == pytest.approx(0.75, abs=0.03)  # 4,000 values: 4 standard deviations
         assert abs(np.corrcoef(mask[:-1], mask[1:])[0, 1]) < 0.07
         assert abs(np.corrcoef(mask[:-500], mask[500:])[0, 1]) < 0.07
     shared = np.corrcoef(np.stack(flat))
@@ -291,7 +291,7 @@ def test_a_dropout_beside_its_input_and_one_that_does_nothing() -> None:
     assert "idle.mask" not in result.activations
 
 
-# Which parameters
+# Selected parameters
 
 
 def count_passes(model: nn.Module, data: tuple[Tensor, Tensor], parameters: Any) -> int:
@@ -317,7 +317,7 @@ def test_frozen_parameters_stay_and_cost_nothing() -> None:
     np.testing.assert_array_equal(by_pattern.losses, result.losses)
     assert count_passes(model, data, ["4"]) < count_passes(model, data, "all")
     assert count_passes(model, data, ["4.bias"]) < count_passes(model, data, ["4"])
-    # What lies before a frozen layer is trained all the same.
+    # Layers before a frozen layer are still trained.
     first = nbglcnn.train(model, data, "mse", nbglcnn.SGD(0.1), 4, steps=3, parameters=["0.*"],
                           **OPTIONS)  # fmt: skip
     assert torch.equal(first.state_dict()["4.weight"], model.state_dict()["4.weight"])
@@ -369,11 +369,11 @@ def test_parameters_that_nothing_depends_on_stay() -> None:
     assert not torch.equal(state["used.weight"], model.used.weight)
 
 
-# What is refused
+# Errors
 
 
 class GradientReversal(torch.autograd.Function):
-    """Gradient reversal, as for adversarial domain adaptation."""
+    """Gradient reversal, as in adversarial domain adaptation."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -449,7 +449,7 @@ def test_what_trains_in_a_way_of_its_own_is_refused_by_name() -> None:
 
 
 def onnx_model(seed: int = 0) -> onnx.ModelProto:
-    """Conv, BatchNorm, ReLU, Dropout beside a skip, Gemm."""
+    """An ONNX model: Conv, BatchNorm, ReLU, Dropout beside a skip, Gemm."""
     random = np.random.default_rng(seed)
 
     def tensor(name: str, *shape: int, least: float = -0.5) -> Any:

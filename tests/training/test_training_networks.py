@@ -1,4 +1,4 @@
-"""Whole networks: the gradients of a step, the losses of twenty, and what 200 steps reach."""
+"""Whole networks: gradients of one step, losses of 20 steps, and the result of 200 steps."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ from training_checks import assert_near_float64, train_in_torch
 from training_networks import EXAMPLES, TORCH_LOSSES
 
 STEPS, SIZE = 20, 4
-LARGE = ("resnet18", "mobilenet_v2")  # in `make sweep`
+LARGE = ("resnet18", "mobilenet_v2")  # run in `make sweep`
 GRADIENT_TOLERANCE = 1e-5  # of each tensor's maximum
 LOSS_TOLERANCE = 1e-4
 
@@ -28,7 +28,7 @@ def optimizers(name: str, lr: float) -> tuple[Any, Callable[[Any], torch.optim.O
     return nbglcnn.Adam(lr), lambda p: torch.optim.Adam(p, lr)
 
 
-@pytest.mark.timeout(1800)  # of resnet18 and mobilenet_v2, in `make sweep`
+@pytest.mark.timeout(1800)  # for resnet18 and mobilenet_v2, in `make sweep`
 @pytest.mark.parametrize(
     "name",
     [pytest.param(one, marks=pytest.mark.sweep if one in LARGE else ()) for one in EXAMPLES],

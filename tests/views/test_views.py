@@ -1,4 +1,4 @@
-"""The views in a real browser: what they show against PyTorch, and how they behave."""
+"""The views in a real browser: displayed values against PyTorch's, and behaviour."""
 
 import re
 import time
@@ -42,7 +42,7 @@ def test_the_strip_shows_every_channel_of_every_stage_from_input_to_output(
     assert max(tops) - min(tops) <= 1, "pictures stand on one line"
 
 
-# The strip's stages: where their pictures are, and the words below them.
+# The strip's stages: the boxes of their pictures, and their captions.
 CELL_BOXES = """() => [...document.querySelectorAll(
   '.nbg-wrap > div, .nbg-line > .nbg-stage')].map((cell) => {
   const stage = cell.querySelector('.nbg-stage') ?? cell;
@@ -94,7 +94,7 @@ def test_a_chain_of_any_length_wraps_like_text(show: Callable[..., ViewsPage], w
     pool = next(one for one in cells if one["words"][0] == "features.22")
     assert pool["words"][1] == "16×16×16" and pool["width"] > 20
     assert "MaxPool 2×2, stride 2" in pool["words"]
-    # Read as text is: along a row, then from the left of the next one, which is as wide.
+    # Reading order: along a row, then from the left of the next row, which is as wide.
     rows = [list(row) for _, row in groupby(cells, key=lambda one: one["top"])]
     assert 2 <= len(rows) <= 7 and len({len(row) for row in rows[:-1]}) == 1
     assert [one["top"] for one in cells] == sorted(one["top"] for one in cells)
@@ -201,7 +201,8 @@ def test_the_table_and_captions_are_the_layers_statistics(show: Callable[..., Vi
         assert parse_number(mean) == pytest.approx(exact, rel=6e-2, abs=6e-4)
 
 
-# After a click no run comes before it is shown, in words and pictures. How many did come meanwhile.
+# After a click no run starts before its text and pictures are displayed. Returns the number of runs
+# meanwhile.
 CLICK_CANVAS = """async ([css, shown]) => {
   const { state } = views;
   const session = state.session.value;
@@ -259,7 +260,7 @@ def test_fingers_tap_hold_to_read_and_swipe_to_scroll(show: Callable[..., ViewsP
         assert box is not None
         return box["x"] + x * box["width"], box["y"] + y * box["height"]
 
-    # On a machine that is held up a finger rests where it came down, and reads: it tries again.
+    # On a stalled machine the gesture turns into a long press that reads, so retry.
     def quick(*events: tuple[str, tuple[float, float] | None]) -> bool:
         began = time.monotonic()
         for kind, at in events:
@@ -299,14 +300,14 @@ def test_fingers_tap_hold_to_read_and_swipe_to_scroll(show: Callable[..., ViewsP
     tip = page.locator(".nbg-tip")
 
     def reads() -> None:
-        """A finger rests and then moves; Chromium takes it away where the page stands still."""
+        """A finger rests, then moves; Chromium cancels the touch if the page stalls."""
         scrolled = page.evaluate("scrollY")
         try:
             for y, x in ((1, 2), (height - 1, width - 2)):
                 point = inside(large, (x + 0.5) / width, (y + 0.5) / height)
                 if y == 1:
                     touch("touchStart", point)
-                    page.wait_for_timeout(500)  # held still for so long it reads
+                    page.wait_for_timeout(500)  # long press: starts reading values
                 else:
                     touch("touchMove", point)
                 expect(tip).to_contain_text(f"y {y}, x {x}", timeout=5000)
@@ -408,7 +409,7 @@ def test_nothing_is_drawn_unless_something_changed(show: Callable[..., ViewsPage
     assert {"x", "encoder.2", "encoder.5", "decoder.2", "decoder.5", "output"} <= set(drawn)
     assert page.evaluate("views.calls.runs") == 0, "another example is drawn, not computed"
     page.evaluate(clear)
-    # Far below the window nothing is visible, so nothing is drawn.
+    # Far below the viewport the Viewer is invisible, so nothing is drawn.
     page.evaluate("document.body.style.paddingTop = '5000px'")
     page.wait_for_function("() => [...views.state.viewVisibility.value.values()][0] === false")
     views.set(example=2)
@@ -433,7 +434,7 @@ def test_fast_runs_are_drawn_a_dozen_times_a_second(show: Callable[..., ViewsPag
           return [calls.batches - before, performance.now() - start];
         }"""
     )
-    # 80 ms lie between two drawings; one may have waited when the time began.
+    # Drawings are at least 80 ms apart; one may have been pending at the start.
     assert 1 <= drawn <= ms / 80 + 2
 
 
@@ -833,12 +834,12 @@ def test_a_network_of_many_branches_stands_in_rows_by_module(
         *(str(k) for k in range(1, 10)),
     ]
     expect(page.locator(".nbg-rows [data-layer='1.conv2']")).to_contain_text("of 50")
-    # What stands in the same module is called as its caption there.
+    # A layer of the same module is named by its caption there.
     expect(page.locator(".nbg-rows [data-layer='2.relu:1']")).to_contain_text(
         "reads 1.relu:1, conv2"
     )
     assert page.evaluate(CLIPPED_ELEMENTS) == []
-    # Only what is in sight is drawn.
+    # Only visible layers are drawn.
     drawn = set(page.evaluate("views.calls.drawn"))
     assert "1.conv2" in drawn and "9.conv2" not in drawn
     page.locator("[data-layer='9.conv2'] canvas").scroll_into_view_if_needed()

@@ -1,4 +1,4 @@
-"""No serious fault of accessibility in any view, by axe-core's rules."""
+"""No serious accessibility violation in any view, by axe-core's rules."""
 
 from collections.abc import Callable
 from typing import Any
@@ -43,7 +43,7 @@ def test_no_view_breaks_a_serious_rule(show: Callable[..., ViewsPage], theme: st
     off = {**bend, "name": "noise", "transform": "noise", "parameters": [0.5, 1], "enabled": False}
     views.set(presentEdits={"edits": [bend, off], "weights": 0})
     found = {}
-    # The strip in rows, then all.
+    # First the strip in rows, then all views.
     for width, places in ((620, VIEW_STATES[:1]), (1200, VIEW_STATES), (420, VIEW_STATES)):
         views.page.set_viewport_size({"width": width, "height": 1000})
         for place in places:
@@ -82,7 +82,7 @@ def test_the_drawer_of_sources_breaks_no_serious_rule_and_can_be_read(
             views.page.locator(f"[data-kind={kind}]").click()
             views.wait_idle()
             found[width, kind] = accessibility_violations(views.page, theme)
-    # Each theme has some of the widths.
+    # Each theme tests some of the widths.
     widths = sweep_widths(*((620, 940) if theme == "light" else (848,)))
     for kind in KINDS:
         views.page.locator(f"[data-kind={kind}]").click()
@@ -117,7 +117,7 @@ def test_the_drawer_of_sources_breaks_no_serious_rule_and_can_be_read(
 def test_no_explanation_breaks_a_serious_rule(
     show: Callable[..., ViewsPage], name: str, layers: list[str]
 ) -> None:
-    """Of a transposed convolution, of attention, and of lines of numbers."""
+    """Explain views of a transposed convolution, of attention, and of vectors."""
     plan, inputs = compile_network(name)
     views = show(plan, *inputs, width=848)
     views.page.add_script_tag(path=str(AXE_SCRIPT))

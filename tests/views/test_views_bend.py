@@ -1,4 +1,4 @@
-"""The Bend part of the Layer tab: what it does to the numbers, and how it is worked with."""
+"""The Bend section of the Layer tab: its effect on values, and its controls."""
 
 import re
 from collections.abc import Callable
@@ -23,14 +23,14 @@ from trained_autoencoder import compile_autoencoder
 from views_page import CLIPPED_ELEMENTS, ViewsPage, canvas_pixels, parse_number
 
 LAYER = "decoder.5"
-PAUSE_MS = 1200  # longer than keys of one step may be apart
+PAUSE_MS = 1200  # longer than the maximum gap between keys of one undo step
 READ_VALUE = """async (key) => {
   const { session } = views.state;
   const values = await session.value.read(key);
   return [session.value.value(key).shape, Array.from(values)];
 }"""
 UNEDITED_KEY, DIFFERENCE_KEY = (f"{what}\0derived\0" for what in ("without", "difference"))
-# Frames since this was asked, and when runs ended and the output was drawn.
+# Counts frames from now on, and logs the frames at which runs end and the output is drawn.
 RECORD_RUNS = """() => {
   const { state } = views;
   const log = (globalThis.log = { frame: 0, runs: [], draws: [] });
@@ -47,7 +47,7 @@ RECORD_RUNS = """() => {
 
 
 class BendSection:
-    """A page at a layer's bends."""
+    """A page with a layer's bends open."""
 
     def __init__(self, views: ViewsPage, layer: str = LAYER) -> None:
         self.views, self.page = views, views.page
@@ -88,14 +88,14 @@ class BendSection:
 
 
 def decode_rest(values: np.ndarray) -> np.ndarray:
-    """What the autoencoder makes of the values of decoder.5."""
+    """The autoencoder's output for these values of decoder.5."""
     with torch.inference_mode():
         found: np.ndarray = load_autoencoder().decoder[6:](torch.from_numpy(values)).numpy()
     return found
 
 
 def assert_bent_values(bending: BendSection, values: dict[str, np.ndarray]) -> np.ndarray:
-    """The layer and the output are what numpy and PyTorch make of the edits; the output."""
+    """Check the layer and the output against NumPy and PyTorch; return the output."""
     bending.views.wait_idle()
     own = [one for one in bending.edits() if one.layer == LAYER]
     clean = values[LAYER]
@@ -120,7 +120,7 @@ def test_what_is_built_with_pointer_and_keys_is_what_numpy_computes(
     bending = BendSection(show(plan, images))
     page = bending.page
     bending.views.wait_idle()
-    # Each transform that fits these channels is shown on one of them.
+    # Each transform that applies to these channels has a preview on one of them.
     tiles = page.locator("[data-transform]")
     names = [one.get_attribute("data-transform") for one in tiles.all()]
     assert names == [kind.name for kind in TRANSFORM_KINDS.values() if not kind.counts]
@@ -153,12 +153,12 @@ def test_what_is_built_with_pointer_and_keys_is_what_numpy_computes(
     assert most == pytest.approx(changed, abs=0.006)
     frame = page.locator(".nbg-bend-mine > .nbg-maps")
     assert frame.evaluate("(one) => getComputedStyle(one).outlineColor") == "rgb(162, 28, 175)"
-    # The picture of B is the output in grey, its range is 0 to 1.
+    # The picture of B is the output in grey, with range 0 to 1.
     shown = canvas_pixels(page.locator(".nbg-bend-mine canvas"))[:, :, 0] / 255
     step = shown.shape[0] // 28
     grey = shown[step // 2 :: step, step // 2 :: step][:28, :28]
     assert np.abs(grey - output[0, 0].clip(0, 1)).max() < 0.01
-    # Order, tick, mix, remove, and all of it back.
+    # Reorder, toggle, mix, remove, and undo everything.
     bending.add_transform("threshold")
     bending.type_parameter("threshold", "level", "0.3")
     bending.bend_row("threshold").locator(".nbg-grip").press("Alt+ArrowUp")
@@ -223,7 +223,7 @@ def test_a_slider_that_is_dragged_shows_each_step_with_no_new_program_or_texture
         next((frame for drawn, frame in log["draws"] if drawn >= run), 1000) - ended
         for run, ended in log["runs"]
     ]
-    # A frame to ask for one and a frame to draw, where nothing else holds the machine.
+    # One frame to request a run and one to draw it, unless the machine is busy.
     assert sorted(waits)[len(waits) // 2] <= 2, waits
     assert max(waits) < 1000, "the last run is drawn too"
     [edit] = bending.edits()
@@ -232,7 +232,7 @@ def test_a_slider_that_is_dragged_shows_each_step_with_no_new_program_or_texture
     assert_equal(bending.read_value("output"), decode_rest(turned), rtol=2e-5)
     bending.button("Undo").click()
     assert bending.edits()[0].parameters == (45,)
-    # Keys with a pause between them are two steps.
+    # Key presses with a pause between them are two undo steps.
     slider.press("ArrowRight")
     page.wait_for_timeout(PAUSE_MS)
     slider.press("ArrowRight")
@@ -253,14 +253,14 @@ def test_channels_are_picked_by_click_range_rectangle_keys_and_sets(
     tile(5).click()
     assert bending.selected_channels() == [3, 4, 6, 7]
     expect(page.locator("[data-picked]")).to_have_text("4 selected")
-    # A rectangle from one tile to another: of picked ones, where it begins on one, none stays.
+    # Drag a rectangle from one tile to another: starting on a selected tile, it deselects.
     columns = int(page.locator(".nbg-picking").get_attribute("data-columns") or 0)
     drag_to(page, tile(8), tile(8 + columns + 1))
     square = {8, 9, 8 + columns, 9 + columns}
     assert set(bending.selected_channels()) == {3, 4, 6, 7} | square
     drag_to(page, tile(9), tile(9 + columns))
     assert set(bending.selected_channels()) == {3, 4, 6, 7, 8, 8 + columns}
-    # Keys: one stop of Tab, arrows, Space, Shift.
+    # Keyboard: a single tab stop, arrows, Space, Shift.
     bending.button("None").click()
     tile(0).click()
     assert page.locator("[data-pick][tabindex='0']").count() == 1
@@ -271,7 +271,7 @@ def test_channels_are_picked_by_click_range_rectangle_keys_and_sets(
     page.keyboard.press("Shift+ArrowRight")
     assert bending.selected_channels() == [0, 1 + columns, 2 + columns]
     assert bending.views.get("selected")["layer"] == LAYER, "arrows stay in the grid"
-    # Sets.
+    # Selection presets.
     bending.button("Invert").click()
     assert len(bending.selected_channels()) == 29
     bending.button("Every 2nd").click()
@@ -300,7 +300,7 @@ def test_channels_are_picked_by_click_range_rectangle_keys_and_sets(
         found += bending.selected_channels()
         expect(chip).to_have_attribute("aria-pressed", "true")
     assert sorted(found) == list(range(32)), "each channel is in one cluster"
-    # A bend's own set.
+    # The channel set of a bend.
     bending.button("All").click()
     bending.add_transform("invert")
     assert bending.edits()[0].channels is None
@@ -315,7 +315,7 @@ def test_channels_are_picked_by_click_range_rectangle_keys_and_sets(
 
 
 def drag_to(page: Page, start: Locator, end: Locator) -> None:
-    """From the middle of one element to that of another."""
+    """Drag from the centre of one element to the centre of another."""
     places = []
     for one in (start, end):
         box = one.bounding_box()
@@ -328,7 +328,7 @@ def drag_to(page: Page, start: Locator, end: Locator) -> None:
 
 
 def drag_row(bending: BendSection, name: str, to: str, past: float) -> None:
-    """By its handle to another row, so much of its height past its middle."""
+    """Drag a row by its handle to another row, `past` times its height beyond its centre."""
     page = bending.page
     grip = bending.bend_row(name).locator(".nbg-grip").bounding_box()
     row = bending.bend_row(to).bounding_box()
@@ -361,7 +361,7 @@ def test_a_number_that_cannot_be_says_why_and_a_row_can_be_dragged(
     field.press("Escape")
     expect(blur.get_by_role("alert")).to_have_count(0)
     expect(field).to_have_value("1")
-    bending.type_parameter("blur", "sigma", "9.5")  # beyond the slider's end
+    bending.type_parameter("blur", "sigma", "9.5")  # beyond the slider's maximum
     assert bending.edits()[0].parameters == (9.5,)
     expect(blur.get_by_role("slider", name="Blur: sigma")).to_have_value("5")
     field.press("ArrowUp")
@@ -377,13 +377,13 @@ def test_a_number_that_cannot_be_says_why_and_a_row_can_be_dragged(
     expect(blur.get_by_role("slider", name="Blur: sigma")).to_have_attribute(
         "aria-valuetext", "9.7 px"
     )
-    # From its handle to above the first row, and to below the last.
+    # Drag by the handle above the first row, and below the last.
     page.evaluate("() => scrollTo(0, 0)")
     drag_row(bending, "noise", "blur", -0.5)
     assert bending.bend_names() == ["noise", "blur", "flip_h"]
     drag_row(bending, "noise", "flip_h", 0.5)
     assert bending.bend_names() == ["blur", "flip_h", "noise"]
-    # Three bends, the number in one step, and two moves.
+    # Three bends, one undo step for the number, and two moves.
     assert len(bending.views.get("pastEdits")) == 6
 
 
@@ -400,7 +400,7 @@ def test_the_lines_of_python_make_the_same_edits(show: Callable[..., ViewsPage])
     bending.add_transform("rotate")
     bending.type_parameter("rotate-2", "degrees", "−12.5")
     bending.type_parameter("rotate-2", "mix", "0.25")
-    page.get_by_label("Presets").select_option("Mirror")  # in their place
+    page.get_by_label("Presets").select_option("Mirror")  # replaces the existing bends
     bending.add_transform("noise")
     bending.bend_row("noise").get_by_role("checkbox").uncheck()
     bending.views.open_layer("encoder.2")
@@ -449,14 +449,14 @@ def test_wherever_one_is_channels_are_muted_and_what_is_bent_is_said(
     assert_equal(bending.read_value("output"), decode_rest(bent), rtol=2e-5)
     bending.channel_tile(4).click(modifiers=["Alt"])
     assert 4 not in (bending.edits()[0].channels or ()), "and once more: no longer"
-    # Marks, the pill and the status line.
+    # Badges, the pill and the status line.
     views.set(tab="network")
     stage = page.locator(".nbg-stage[data-layer='decoder.5']")
     expect(stage.get_by_role("img", name="bent: ablate")).to_be_visible()
     outline = "(one) => getComputedStyle(one).outlineColor"
     assert stage.locator(".nbg-picture > *").first.evaluate(outline) == "rgb(162, 28, 175)"
     expect(page.locator(".nbg-stage [data-bent]")).to_have_count(1)
-    # The same in a graph, where its module is closed or open, and in the rows of a narrow place.
+    # The same in a graph, with the module closed or open, and in the rows of a narrow view.
     views.set(networkLayout="graph")
     page.get_by_role("button", name="Close all modules").click()
     module = page.locator("[data-node='decoder']")
@@ -465,7 +465,7 @@ def test_wherever_one_is_channels_are_muted_and_what_is_bent_is_said(
     expect(page.locator("[data-node] [data-bent]")).to_have_count(1)
     page.get_by_role("button", name="Open all modules").click()
     node = page.locator("[data-node][data-layer='decoder.5']")
-    expect(node.locator(".nbg-picture > *")).to_be_visible()  # from far its words are left out
+    expect(node.locator(".nbg-picture > *")).to_be_visible()  # zoomed out, it has no caption
     assert node.locator(".nbg-picture > *").evaluate(outline) == "rgb(162, 28, 175)"
     expect(page.locator("[data-node] [data-bent]")).to_have_count(1)
     views.set(networkLayout="strip")
@@ -479,7 +479,7 @@ def test_wherever_one_is_channels_are_muted_and_what_is_bent_is_said(
     pill.click()
     expect(page.locator(".nbg-bend")).to_be_visible()
     expect(page.locator(".nbg-rail-item:has([data-bent])")).to_have_count(1)
-    # `a` held: without bends, everywhere.
+    # While `a` is held, bends are off everywhere.
     bending.channel_tile(0).focus()
     page.keyboard.down("a")
     page.wait_for_function("() => views.state.withoutEdits.value")
@@ -489,7 +489,7 @@ def test_wherever_one_is_channels_are_muted_and_what_is_bent_is_said(
     page.keyboard.up("a")
     views.wait_idle()
     assert np.abs(bending.read_value("output") - clean).max() > 1e-3
-    # `b` opens the bends, and one click takes all of them away, which can be undone.
+    # `b` opens the bends; one click removes all of them, which can be undone.
     views.set(tab="network", layerSection="maps")
     page.locator(".nbg-picture").first.focus()
     page.keyboard.press("b")
@@ -539,7 +539,7 @@ def test_a_is_wiped_over_b_and_held_and_the_layer_itself_is_compared(
 
 
 class ClassScores(nn.Module):
-    """Ten classes of a picture, by a vector and an index that cannot be bent."""
+    """Scores of ten classes, computed via a vector, and an index that can't be bent."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -561,7 +561,7 @@ def test_vectors_wide_layers_and_what_cannot_be_bent(
     views = show(plan, x)
     page = views.page
     bending = BendSection(views, "body.1")
-    # 300 channels, 256 a page.
+    # 300 channels, 256 per page.
     expect(page.locator("[data-pick]")).to_have_count(256)
     page.get_by_role("button", name="Next").click()
     expect(page.locator("[data-pick]")).to_have_count(44)
@@ -583,7 +583,7 @@ def test_vectors_wide_layers_and_what_cannot_be_bent(
     bending.add_transform("ablate")
     views.wait_idle()
     assert bending.read_value(outputs[0])[0, 3] == 0
-    # Elements, and rows of scores, are muted as maps are; nothing is picked, opened or explained.
+    # Elements and rows of scores are muted like maps, without being selected, opened or explained.
     bending.channel_tile(5).click(modifiers=["Alt"])
     assert bending.edits()[-1].name == "mute" and bending.edits()[-1].channels == (5,)
     assert bending.selected_channels() == [3]
@@ -609,8 +609,8 @@ def test_vectors_wide_layers_and_what_cannot_be_bent(
     expect(page.locator(".nbg-picking")).to_be_visible()
 
 
-# All transforms that these channels have; off, for each takes time. One under a name of its own,
-# one of another layer.
+# All transforms for these channels, disabled because each takes time; one with a custom name, one
+# of another layer.
 MANY_EDITS = [
     Edit(layer=LAYER, name=kind.name, transform=kind.name, enabled=False,
          parameters=tuple(one.default for one in kind.parameters))
@@ -642,7 +642,7 @@ def test_all_can_be_read_and_reached_at_any_width(
     bending.button("Wipe").click()
     found["this layer, wiped"] = faults_by_width(page, sweep_widths(768))
     assert not any(found.values()), found
-    # Each part of it is measured.
+    # Check that the measurement covers each part.
     assert_detected(
         page,
         {
@@ -660,7 +660,7 @@ def test_all_can_be_read_and_reached_at_any_width(
     for width in (400, 520, 760, 1200):
         page.set_viewport_size({"width": width, "height": 1000})
         views.wait_idle()
-        # Of a reader's own name the end is left out; its title has it.
+        # A long name chosen by the user is truncated; its title shows all of it.
         assert [
             one for one in page.evaluate(CLIPPED_ELEMENTS) if "what_the_reader" not in one
         ] == []
@@ -684,7 +684,7 @@ def test_previews_and_pictures_follow_the_example_and_the_channel(
     page = bending.page
 
     def drawn() -> tuple[np.ndarray, ...]:
-        """The map as it is, turned by a preview, and the output without bends."""
+        """The unchanged map, the map in a preview, and the output without bends."""
         bending.views.wait_idle()
         flipped = canvas_pixels(page.locator("[data-transform='flip_h'] canvas"))
         plain = canvas_pixels(page.locator(".nbg-bend-tiles figure canvas"))

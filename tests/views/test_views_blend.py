@@ -1,4 +1,4 @@
-"""Half-transparent over the input's picture: a channel's map, the classes of a segmentation."""
+"""Translucent overlays on the input's picture: a channel's map, segmentation classes."""
 
 import io
 from collections.abc import Callable
@@ -15,11 +15,11 @@ from display_kind_models import Segmenter
 from views_page import ViewsPage, canvas_pixels
 
 Show = Callable[..., ViewsPage]
-COLOUR_TOLERANCE = 2  # of 255: what rounding leaves of a blend
+COLOUR_TOLERANCE = 2  # of 255: rounding error of a blend
 
 
 class Net(nn.Module):
-    """A strided convolution: maps of different aspect ratios than the picture's."""
+    """A strided convolution: its maps and the picture have different aspect ratios."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,12 +38,12 @@ def blend_views(show: Show) -> ViewsPage:
 
 
 def screenshot_pixels(place: Locator) -> np.ndarray:
-    """What is on the screen there, H×W×RGB."""
+    """The element's pixels on the screen, H×W×RGB."""
     return np.array(Image.open(io.BytesIO(place.screenshot())).convert("RGB")).astype(int)
 
 
 def set_opacity(views: ViewsPage, percent: int, at: str) -> None:
-    """The opacity, by the slider."""
+    """Set the opacity with the slider."""
     slider = views.page.locator(at).get_by_role("slider", name="Opacity")
     slider.fill(str(percent))
     expect(slider).to_have_attribute("aria-valuetext", f"{percent} %")
@@ -51,7 +51,7 @@ def set_opacity(views: ViewsPage, percent: int, at: str) -> None:
 
 
 def read_blend(views: ViewsPage, at: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The pixels of the lower picture, of the upper one, and of both at 35 %."""
+    """The pixels of the lower picture, the upper one, and both blended at 35 %."""
     laid, found = views.page.locator(f"{at} .nbg-blend"), []
     for percent in (0, 100, 35):
         set_opacity(views, percent, at)
@@ -74,7 +74,8 @@ def test_a_channels_map_lies_over_the_picture_of_its_example(blend_views: ViewsP
     assert box["width"] / box["height"] == pytest.approx(1.5)
     below, above, both = read_blend(blend_views, ".nbg-inspector")
     assert np.abs(both - (0.65 * below + 0.35 * above)).max() <= COLOUR_TOLERANCE
-    # Above lies the map's own picture, in colours with edges; below the input's, without.
+    # The upper layer is the map's own picture, in colours with hard edges; the lower one is the
+    # input's, smooth.
     drawn = canvas_pixels(laid.locator("canvas[data-maps=conv]")).astype(int)
     rows, columns = (np.arange(n) * size // n + size // n // 2 for n, size in
                      zip((10, 10), above.shape[:2], strict=True))  # fmt: skip
@@ -82,7 +83,7 @@ def test_a_channels_map_lies_over_the_picture_of_its_example(blend_views: ViewsP
     assert np.abs(above[np.ix_(rows, columns)] - drawn).max() <= COLOUR_TOLERANCE
     assert len(np.unique(below.reshape(-1, 3), axis=0)) > 3 * 600, "the input isn't smooth"
     assert "channel 2 · y 4, x 6" in blend_views.hover(laid.locator("canvas").nth(1), 0.65, 0.45)
-    # It stays so for the next layer's or channel's, and a click explains.
+    # The blend stays on for the next layer or channel, and a click opens Explain.
     page.keyboard.press("ArrowDown")
     expect(laid).to_be_visible()
     laid.locator("canvas").nth(1).click(

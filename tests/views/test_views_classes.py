@@ -1,4 +1,4 @@
-"""Class names in the views, and the way from a class back to the pixels that made it."""
+"""Class names in the views, and the trace from a class back to its pixels."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ MANY_NAMES = [f"name {k}" for k in range(21_841)]
 
 
 class Net(nn.Module):
-    """A classifier of maps that are flattened."""
+    """A classifier that flattens its maps."""
 
     def __init__(self, classes: int = 6) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ def open_views(page: Page, plan: nbglcnn.Plan, *inputs: np.ndarray) -> Iterator[
 
 @pytest.fixture(scope="module")
 def views(browser: Callable[[str], Browser]) -> Iterator[ViewsPage]:
-    """The classifier with its names, open all the while."""
+    """The classifier's views with class names, shared by all tests."""
     model, x = make_classifier()
     page = browser("llvmpipe").new_context().new_page()
     for views in open_views(page, nbglcnn.compile(model, x), x):
@@ -172,7 +172,7 @@ def test_from_the_winning_class_to_the_pixel_one_click_a_step_and_back(
     channels = products.sum(1)
     expect(ways).to_have_count(1)
     ways.first.click()
-    # Channels of what was flattened, those whose maps give most in front.
+    # Channels of the flattened maps, with the largest contributions first.
     expect(page.locator(".nbg-question")).to_contain_text("Why is fc,")
     views.wait_idle()
     order = (-abs(channels)).argsort()
@@ -186,14 +186,14 @@ def test_from_the_winning_class_to_the_pixel_one_click_a_step_and_back(
     y, x = divmod(most, 4)
     expect(page.locator(".nbg-question")).to_contain_text(f"pool, channel {c}, pixel y {y}, x {x}")
     views.wait_idle()
-    # The pool's winner, which is in its window and has its number.
+    # The pool's winning pixel, which is in its window and has the pool's value.
     ways.first.click()
     expect(page.locator(".nbg-question")).to_contain_text(f"Why is act, channel {c}")
     views.wait_idle()
     pixel = views.get("pixel")
     assert (pixel["y"] // 2, pixel["x"] // 2) == (y, x)
     assert torch_values["act"][0, c, pixel["y"], pixel["x"]] == torch_values["pool"][0, c, y, x]
-    # Of a convolution the channels that give most, all the products of each together.
+    # For a convolution: the channels with the largest contributions, each the sum of its products.
     kernel = make_classifier()[0].conv.weight.detach().numpy()[c].astype(np.float64)
     around = np.pad(make_classifier()[1][0], ((0, 0), (1, 1), (1, 1)))
     taps = kernel * around[:, pixel["y"] : pixel["y"] + 3, pixel["x"] : pixel["x"] + 3]
@@ -202,7 +202,7 @@ def test_from_the_winning_class_to_the_pixel_one_click_a_step_and_back(
     for text, k in zip(ways.all_inner_texts(), (-abs(sums)).argsort(), strict=True):
         assert f"x, channel {k}’s patch" in text
         assert parse_number(text.rpartition("\n")[2]) == pytest.approx(sums[k], rel=0.06)
-    # A click goes to the tap that gives most of it.
+    # A click leads to the tap with the largest contribution.
     k = int(abs(sums).argmax())
     dy, dx = divmod(int((taps[k] * np.sign(sums[k])).argmax()), 3)
     v, u = pixel["y"] + dy - 1, pixel["x"] + dx - 1
@@ -225,7 +225,7 @@ def test_from_the_winning_class_to_the_pixel_one_click_a_step_and_back(
         f"Why is fc, value {best_class(torch_values['fc'])}"
     )
     expect(crumbs).to_have_count(1)
-    # Of a channel that takes away, the pixel that takes most.
+    # For a negative channel: the pixel with the most negative contribution.
     views.wait_idle()
     taker = next(c for c in order[:4] if channels[c] < 0)
     ways.filter(has_text=f"all of channel {taker}").click()
@@ -233,7 +233,7 @@ def test_from_the_winning_class_to_the_pixel_one_click_a_step_and_back(
     expect(page.locator(".nbg-question")).to_contain_text(
         f"pool, channel {taker}, pixel y {y}, x {x}"
     )
-    # Another layer is no step of the way.
+    # Selecting another layer isn't a step of the trace.
     views.set(selected={"layer": "conv", "channel": 0})
     expect(page.locator(".nbg-question")).to_contain_text("Why is conv")
     expect(crumbs).to_have_count(0)
@@ -249,7 +249,7 @@ def test_names_are_in_the_tooltip_the_inspector_and_what_is_spoken(
     expect(page.get_by_role("button", name="value 1, dog:")).to_be_visible()
     bars = page.locator("svg[data-bars='fc']")
     assert "dog · channel 1" in views.hover(bars, 1.5 / 6, 0.5)
-    # What is no class has none.
+    # A value that isn't a class has no class name.
     views.open_layer("flat", 0)
     expect(page.locator(".nbg-inspector h3")).not_to_contain_text("cat")
 
@@ -305,7 +305,7 @@ def test_the_way_to_the_pixels_is_accessible_and_can_be_read(
     assert not accessibility_violations(page, "dark")
     assert faults_by_width(page, sweep_widths(848)) == {}
     page.evaluate("() => { document.body.dataset.jpThemeLight = 'true'; }")
-    # Its whole length, from the classes down to the input's pixel.
+    # The complete trace, from the classes down to the input's pixel.
     open_explain(views, "share")
     for _ in range(4):
         assert faults_by_width(page, sweep_widths(620)) == {}
@@ -374,7 +374,7 @@ def test_twenty_thousand_names_leave_the_page_quick(
 
 
 class AddedAtPosition(nn.Module):
-    """What is added lies at the sum's own place."""
+    """The added value has the same position as the sum."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -401,7 +401,7 @@ def test_a_step_to_the_same_place_of_another_layer_stays_there(
     expect(question).to_contain_text("Why is add, channel 1, pixel y 2, x 3 =")
     page.locator("[data-origin]").filter(has_text="act").first.click()
     expect(question).to_contain_text("Why is act, channel 1, pixel y 2, x 3 =")
-    # The mean of each map is a pool of it, and leads to its pixels.
+    # The mean of each map acts as a pool and leads to its pixels.
     views.open_layer("mean", 1)
     expect(question).to_contain_text("Why is mean, value 1 =")
     true = float(hook_values(model, x)["output"][0, 1])

@@ -1,4 +1,4 @@
-"""The Compare tab: what it shows of two networks, against PyTorch, in a real browser."""
+"""The Compare tab: the comparison of two networks, against PyTorch, in a real browser."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -22,14 +22,14 @@ SEEDS = (3, 7)
 
 @pytest.fixture(scope="module")
 def torch_values() -> tuple[dict[str, np.ndarray], ...]:
-    """What PyTorch has in A, in B, and B − A in double precision."""
+    """PyTorch's values of A, of B, and of B − A in double precision."""
     a, b = (hook_values(autoencoder(seed), X) for seed in SEEDS)
     return a, b, {name: b[name].astype(np.float64) - a[name] for name in a}
 
 
 @pytest.fixture(scope="module")
 def comparison_views(browser: Callable[[str], Browser]) -> Iterator[ViewsPage]:
-    """Two checkpoints on two pictures, open all the while."""
+    """The views of two checkpoints on two pictures, shared by all tests."""
     joined = nbglcnn.compare(*map(autoencoder, SEEDS), X, titles=("before", "after"))
     files = {"/": EMPTY_PAGE}
     with serve_files(files.get) as address:
@@ -52,7 +52,7 @@ def pair_row(page: Page, name: str) -> Locator:
 
 
 def select_pair(views: ViewsPage, name: str, channel: int | None = None) -> None:
-    """Show a pair as a click on its row does, and a channel of it, of the first example."""
+    """Show a pair by a click on its row, and optionally a channel, of the first example."""
     views.set(example=0)
     pair_row(views.page, name).locator("td").first.click()
     expect(views.page.locator(".nbg-compare")).to_have_attribute("data-pair", name)
@@ -145,12 +145,12 @@ def test_a_and_b_have_one_range_and_the_difference_is_signed_around_zero(
         for one in comparison_views.page.locator(".nbg-compared canvas").all()
     ]
     assert shown[0].shape[:2] == difference.shape
-    # White is zero; blue is positive, orange negative.
+    # Zero is white, positive blue, negative orange.
     blue = shown[2][..., 2].astype(int) - shown[2][..., 0]
     clear = abs(difference) > 0.1 * change
     assert clear.sum() > 10
     np.testing.assert_array_equal(np.sign(blue)[clear], np.sign(difference)[clear])
-    # The same number has the same colour in A and in B.
+    # Equal values have equal colours in A and B.
     darkness = [(255 - one).sum(axis=2) for one in shown[:2]]
     values = np.concatenate([a.ravel(), b.ravel()])
     dark = np.concatenate([one.ravel() for one in darkness])

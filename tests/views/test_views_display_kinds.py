@@ -1,4 +1,4 @@
-"""Every kind of value has its picture in the views: curves, bars, numbers, classes, attention."""
+"""The display of every kind of value: curves, bars, numbers, classes, attention."""
 
 import re
 from collections.abc import Callable
@@ -21,7 +21,7 @@ Show = Callable[..., ViewsPage]
 def open_views(
     show: Show, model: nn.Module, x: Tensor, width: int = 1200
 ) -> tuple[ViewsPage, dict]:
-    """The views, and every value as Python computes it."""
+    """Open the views; return them with every value computed in Python."""
     plan = nbglcnn.compile(model.eval(), x)
     with nbglcnn.Session(plan) as session:
         values = session.run(x.numpy())
@@ -55,7 +55,7 @@ def test_a_signal_is_a_curve_in_all_tabs(show: Show, signal: Tensor) -> None:
         assert mark is not None and box is not None
         middle = (mark["x"] + mark["width"] / 2 - box["x"]) / box["width"]
         assert middle == pytest.approx((k + 0.5) / 64, abs=0.01)
-    # The curve is above the middle of its cell where it is above its range's middle.
+    # The curve is in the upper half of its cell where the value is above the range's middle.
     row = values["features.1"][0, 4]
     whole = values["features.1"][0]
     low, high = min(0, whole.min()), max(0, whole.max())
@@ -83,7 +83,7 @@ def test_a_signal_along_a_column_says_its_row(show: Show) -> None:
 
 
 class Vectors(nn.Module):
-    """A vector of 784, one of 12, and a scalar."""
+    """A vector of 784 elements, one of 12, and a scalar."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class Vectors(nn.Module):
 
 
 def read_bars(svg: Locator) -> list[tuple[int, float]]:
-    """Number and length of each bar, negative to the left of the zero line."""
+    """The number and length of each bar; lengths left of the zero line are negative."""
     zero = float(svg.locator(".nbg-zero").get_attribute("x1") or "nan")
     found = []
     for label, rect in zip(svg.locator("text").all(), svg.locator("rect").all(), strict=False):
@@ -151,7 +151,7 @@ def test_the_rail_has_bars_for_vectors_and_numbers_for_scalars(show: Show) -> No
         assert box is not None and (box["width"], box["height"]) == (28, 28)
         rows = thumb.locator("g")
         expect(rows).to_have_count(count)
-        # The one of many that reaches farthest to either side of zero.
+        # A bar of many elements shows their extremes on either side of zero.
         edges = np.arange(count + 1) * values[name].size // count
         most = np.abs(values[name]).max()
         for row, first, last in zip(rows.all(), edges[:-1], edges[1:], strict=True):
@@ -226,7 +226,7 @@ def test_a_segmentation_shows_its_classes_over_the_input_with_a_legend(show: Sho
 
 @pytest.fixture
 def token_views(show: Show) -> tuple[ViewsPage, np.ndarray]:
-    """A ViT of 2×3 patches behind a token of the class, and the weights of its first block."""
+    """A ViT of 2×3 patches after a class token, and the attention weights of its first block."""
     torch.manual_seed(4)
     model = ViT()
     with torch.no_grad():
@@ -236,7 +236,7 @@ def token_views(show: Show) -> tuple[ViewsPage, np.ndarray]:
 
 
 def patch_visibility(over: Locator) -> np.ndarray:
-    """What is left of each patch: the share of the largest weight."""
+    """The visible share of each patch: its weight relative to the largest."""
     found = np.full(6, np.nan)
     for rect in over.locator(".nbg-veil rect").all():
         place, share = (rect.get_attribute(f"data-{name}") or "" for name in ("place", "share"))
@@ -253,7 +253,7 @@ def test_pointing_at_a_row_of_attention_marks_its_patch_and_what_it_looks_at(
     views.wait_idle()
     tile = page.locator(".nbg-panel .nbg-tile").first
     head = int(re.sub(r"\D", "", tile.inner_text()))
-    tip = views.hover(tile.locator("canvas"), 2.5 / 7, 5.5 / 7)  # the token of patch 4: row 1, 1
+    tip = views.hover(tile.locator("canvas"), 2.5 / 7, 5.5 / 7)  # token of patch 4: row 1, column 1
     assert f"head {head} · token 5 attends to token 2" in tip
     assert parse_number(tip) == pytest.approx(float(weights[head, 5, 2]), rel=1e-4)
     over = page.locator(".nbg-node[data-layer=x] .nbg-maps")
@@ -266,7 +266,7 @@ def test_pointing_at_a_row_of_attention_marks_its_patch_and_what_it_looks_at(
     assert outer is not None and inner is not None
     middle = (inner["y"] + inner["height"] / 2 - outer["y"]) / outer["height"]
     assert middle == pytest.approx(5.5 / 7, abs=0.02)
-    views.hover(tile.locator("canvas"), 0.5, 0.5 / 7)  # the class's token
+    views.hover(tile.locator("canvas"), 0.5, 0.5 / 7)  # the class token
     expect(over.locator(".nbg-mark")).to_have_count(0)
     row = weights[head, 0, 1:]
     np.testing.assert_allclose(patch_visibility(over), row / row.max(), rtol=1e-5)
@@ -284,7 +284,7 @@ def test_pointing_at_a_patch_marks_the_row_of_its_token(
         ".nbg-module-layers .nbg-maps", has=page.locator("[data-maps$='0.weights']")
     )
     marks = marks.locator(".nbg-row-mark")
-    expect(marks).to_have_count(2)  # in each head
+    expect(marks).to_have_count(2)  # one per head
     expect(marks.first).to_have_attribute("data-row", "3")
 
 
@@ -308,7 +308,7 @@ def test_the_layer_tab_says_what_a_token_looks_at(
         )
         words = "no patch" if token == 0 else f"patch {(token - 1) // 3}, {(token - 1) % 3}"
         expect(one).to_contain_text(words)
-    # A patch of the picture there chooses its token, which stays when the pointer leaves.
+    # A patch of the picture selects its token, which stays selected when the pointer leaves.
     views.hover(attended.locator("canvas"), 0.5 / 3, 0.75)
     expect(attended).to_have_attribute("data-token", "4")
     expect(page.locator(".nbg-inspector > .nbg-maps .nbg-row-mark")).to_have_attribute(
@@ -320,7 +320,7 @@ def test_the_layer_tab_says_what_a_token_looks_at(
     np.testing.assert_allclose(
         patch_visibility(attended), weights[1, 4, 1:] / weights[1, 4, 1:].max(), rtol=1e-5
     )
-    # By keys too.
+    # The keyboard works too.
     slider = attended.get_by_role("slider", name="Token")
     expect(slider).to_have_attribute("aria-valuetext", "token 4, patch 1, 0")
     slider.press("ArrowRight")

@@ -1,4 +1,4 @@
-"""Why a pixel has its value: what the Explain view shows, against PyTorch."""
+"""The Explain view: the calculation of a pixel's value, against PyTorch."""
 
 import re
 from collections.abc import Callable
@@ -21,7 +21,7 @@ PIXELS_PER_LAYER = 20
 
 
 class Net(nn.Module):
-    """A layer of each kind that is explained, with odd settings."""
+    """One layer of each explained kind, with unusual settings."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,13 +65,13 @@ def make_network() -> tuple[nn.Module, np.ndarray]:
     return model.eval(), x.numpy()
 
 
-# Layers whose pixels are explained by a patch and a filter, and by products alone.
+# Layers explained by a patch and a filter, and those explained by products only.
 PATCH_LAYERS = {"odd.2", "groups.1", "elu", "first.2", "round", "mirror", "edge"}
 PRODUCT_LAYERS = PATCH_LAYERS | {"up.2"}
 
 
 def sum_terms(shown: dict[str, Any]) -> float:
-    """The sum of products that a pixel's cards begin with, from its terms."""
+    """Sum the displayed terms: the sum of products with which a pixel's cards begin."""
     layer = shown["question"].removeprefix("Why is ").partition(",")[0]
     patch, kernel, products = (
         [value for value, _ in shown[name]] for name in ("patch", "filter", "products")
@@ -98,7 +98,7 @@ FUNCTIONS = {
 
 
 def follow_cards(cards: list[dict[str, Any]], now: float) -> float:
-    """The last card's result, each card checked to give it from the one before."""
+    """Check that each card's result follows from the one before; return the last result."""
     for card in cards:
         lines = [value for value, _ in card["lines"]]
         result = card["result"][0]
@@ -129,7 +129,7 @@ SUM_LAYERS = ("odd.2", "groups.1", "up.2", "spread", "dense.1")
 
 
 def sample_positions(values: np.ndarray, random: np.random.Generator) -> list[list[int]]:
-    """Channel, y, x: corners of the map first, then anywhere."""
+    """Positions (channel, y, x): corners of the map first, then random ones."""
     shape = [*values.shape[1:], 1, 1][:3]
     corners = [[0, 0, 0], [shape[0] - 1, shape[1] - 1, shape[2] - 1]]
     return corners + [[int(random.integers(n)) for n in shape] for _ in range(PIXELS_PER_LAYER - 2)]
@@ -190,7 +190,8 @@ def card_text(page: Page) -> str:
     return page.locator(".nbg-lines").first.inner_text()
 
 
-# Clicks, and waits until a step shows these words: from outside a busy machine looks too late.
+# Clicks, and waits in the page until a step shows these words: polling from outside would be too
+# late on a busy machine.
 DRAG_NUMBER = """(button, words) => new Promise((done) => {
   const root = button.closest('.nbglcnn');
   const observer = new MutationObserver(() => {
@@ -236,7 +237,7 @@ def test_a_click_keys_and_typed_numbers_choose_the_pixel(show: Callable[..., Vie
     expect(question).to_contain_text("pixel y 0, x 0 ")
     page.get_by_role("button", name="Slide the filter").evaluate(DRAG_NUMBER, "pixel y 0, x 3 ")
     page.get_by_role("button", name="Pause").click()
-    # Another channel's products, by the keyboard's way.
+    # Another channel's products, via the keyboard.
     page.get_by_role("spinbutton", name="Shown for channel").fill("1")
     page.keyboard.press("Enter")
     expect(page.locator(".nbg-figure", has_text="Filter")).to_contain_text("odd.0.weight[4, 1]")
@@ -263,7 +264,7 @@ def test_an_index_that_is_typed_stays_while_the_network_runs(
             views.wait_idle()
             expect(field).to_have_value(typed)
         expect(question).to_contain_text(words)
-        field.press("4")  # beyond the last one
+        field.press("4")  # beyond the largest
         field.press("Tab")
         expect(field).to_have_value("11")
 
@@ -271,7 +272,7 @@ def test_an_index_that_is_typed_stays_while_the_network_runs(
 def test_explain_opens_far_from_zero_and_holds_the_input_channel_while_the_filter_slides(
     show: Callable[..., ViewsPage],
 ) -> None:
-    """Of two input channels the first gives most at some pixels, the second at others."""
+    """The first input channel contributes most at some pixels, the second at others."""
     model = nn.Sequential(nn.Conv2d(2, 2, 1, bias=False)).eval()
     with torch.no_grad():
         model[0].weight.copy_(torch.tensor([[1.0, 1], [0.01, 1]])[..., None, None])
@@ -324,7 +325,7 @@ RUN = """async (text) => {
 
 
 class CompositeLayers(nn.Module):
-    """Layers that exporters write as several operators."""
+    """Layers that exporters split into several operators."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -412,7 +413,7 @@ def test_what_is_not_explained_is_said_with_its_name(
         views.set(selected={"layer": layer, "channel": None}, tab="layer")
         expect(views.page.locator(".nbg-explain")).to_contain_text(words)
     expect(views.page.locator(".nbg-explain")).not_to_contain_text("undefined")
-    # A line of numbers among several inputs is explained.
+    # A 1-D value among several inputs is explained.
     views.set(example=1, selected={"layer": "line.1", "channel": 3})
     views.set(pixel={"height": 1, "width": 4, "y": 0, "x": 2})
     expect(views.page.locator(".nbg-question")).to_contain_text("line.1, channel 3, x 2 =")
@@ -420,7 +421,7 @@ def test_what_is_not_explained_is_said_with_its_name(
     assert float(found or "nan") == approx_float32(float(line[1, 3, 2]))
 
 
-# What is drawn over a picture and doesn't lie on it; rays to a patch leave it on purpose.
+# Overlays that don't align with their picture; rays to a patch leave it intentionally.
 MISPLACED_OVERLAYS = """() => [...document.querySelectorAll('.nbg-overlay')].filter((over) => {
   const own = over.getBoundingClientRect();
   const map = over.closest('.nbg-maps').querySelector('canvas').getBoundingClientRect();
@@ -445,7 +446,7 @@ def test_no_text_of_an_explanation_is_clipped(
     views.set(layerSection="maps")
 
 
-# What both pictures of a transposed convolution show: the phase, ringed and hatched taps, numbers.
+# Content of both pictures of a transposed convolution: the phase, ringed and hatched taps, numbers.
 BOTH_WAYS = """() => {
   const root = document.querySelector('.nbg-both-ways');
   const table = (name) => [...root.querySelectorAll(`table[aria-label="${name}"] td`)];
@@ -491,7 +492,7 @@ def test_a_phase_has_its_whole_filter_at_the_border_too_and_both_pictures_agree(
 
 
 class AdaptivePools(nn.Module):
-    """Pools whose windows overlap and differ in size."""
+    """Adaptive pools, whose windows overlap and differ in size."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -527,7 +528,7 @@ def test_of_an_uneven_pool_the_window_of_each_pixel_is_shown(
 
 
 class FieldWidening(nn.Module):
-    """Layers that widen what a pixel depends on, each in its way, with a skip and a larger map."""
+    """Layers that enlarge the receptive field in different ways, with a skip and a larger map."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -544,7 +545,7 @@ class FieldWidening(nn.Module):
         return self.last(self.larger(x + self.skip(x)))
 
 
-# The pixels whose middle lies inside what is drawn.
+# The pixels whose centres lie inside the drawn shape.
 COVERED_CURVE = """(figure) => {
   const path = figure.querySelector('svg .nbg-ink path, svg path.nbg-ink');
   const { width, height } = path.ownerSVGElement.getBoundingClientRect();
@@ -565,7 +566,7 @@ def test_the_fields_of_a_pixel_are_drawn_where_its_gradients_are_not_zero(
     model, x = FieldWidening().eval(), torch.randn(1, 1, 21, 17)
     views = show(nbglcnn.compile(model, x), x.numpy())
     kept: dict[str, torch.Tensor] = {}
-    changes: dict[str, torch.Tensor] = {}  # what is added to values, while they are computed
+    changes: dict[str, torch.Tensor] = {}  # offsets added to values while they are computed
 
     def hook(name: str, value: torch.Tensor) -> torch.Tensor:
         kept.setdefault(name, value)
@@ -573,7 +574,7 @@ def test_the_fields_of_a_pixel_are_drawn_where_its_gradients_are_not_zero(
 
     for name, module in model.named_children():
         module.register_forward_hook(lambda _module, _inputs, value, name=name: hook(name, value))
-    # In double precision no change is lost to rounding.
+    # Double precision, so that no change is lost to rounding.
     given = x.double().requires_grad_()
     output = model.double()(given)
     random = np.random.default_rng(2)
@@ -585,7 +586,7 @@ def test_the_fields_of_a_pixel_are_drawn_where_its_gradients_are_not_zero(
             y, x_ = int(random.integers(height)), int(random.integers(width))
             [gradient] = torch.autograd.grad(value[0, 1, y, x_], given, retain_graph=True)
             expected = {"from,x": np.flatnonzero(gradient[0, 0].numpy()).tolist()}
-            # Forward instead of all rows of a Jacobian, which take ten seconds.
+            # A forward difference instead of a full Jacobian, which takes ten seconds.
             change = torch.zeros_like(value)
             change[0, 1, y, x_] = 0.1
             changes.update({name: change})
@@ -600,7 +601,7 @@ def test_the_fields_of_a_pixel_are_drawn_where_its_gradients_are_not_zero(
 
 
 class NormsAndSlopes(nn.Module):
-    """Normalisations by the picture's own numbers, slopes, and numbers from elsewhere."""
+    """Normalisation by the picture's own statistics, activation slopes, external constants."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -676,7 +677,7 @@ def test_numbers_of_the_picture_itself_and_from_elsewhere_are_explained(
 
 
 class UpperTriangle(nn.Module):
-    """A convolution, and behind it what lies above its maps' second diagonal."""
+    """A convolution, then the part of its maps from the first superdiagonal on."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -698,7 +699,7 @@ def test_an_operator_is_right_in_every_view_by_its_record_alone(
     triangle = plan.layers[1]
     views = show(plan, x)
     page = views.page
-    # It belongs to the stage of the convolution, which the graph draws as the output.
+    # It belongs to the convolution's stage, which the graph draws as the output.
     views.set(tab="network", networkLayout="graph", openGroups=None, graphCamera=None)
     node = page.locator(f".nbg-node[data-node='{triangle.name}']")
     expect(node).to_have_attribute("data-layers", f"conv\n{triangle.name}")
@@ -713,5 +714,5 @@ def test_an_operator_is_right_in_every_view_by_its_record_alone(
         given = shown["cards"][-2]["result"][0]
         kept = at[2] - at[1] >= 1
         assert shown["cards"][-1]["result"][0] == approx_float64(given if kept else 0.0)
-    # What is cut depends on nothing.
+    # A masked element depends on nothing.
     expect(page.locator(".nbg-explain")).to_contain_text("nothing of x")

@@ -1,4 +1,4 @@
-"""Where Explain says that a number comes from: borders, resampling, phases, lines, attention."""
+"""Explain's source positions: borders, resampling, phases, 1-D values, attention."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ from views_page import ViewsPage, parse_number
 
 
 def read_matrix(page: Page | Locator, name: str) -> list[float]:
-    """The numbers of a matrix, by its name."""
+    """The numbers of the matrix with this name."""
     cells = page.locator(f'table[aria-label="{name}"] data')
     found: list[str] = cells.evaluate_all("(all) => all.map((one) => one.value)")
     return [float(one) for one in found]
@@ -29,7 +29,7 @@ def open_explain(show: Callable[..., ViewsPage], model: nn.Module, x: torch.Tens
     return views
 
 
-# Which pixel each cell of the patch repeats; the lines that lead from the border to these.
+# The pixel that each patch cell repeats, and the lines from the border to these pixels.
 REPEATED_CELLS = """() => [
   [...document.querySelectorAll('table[aria-label="Patch of the input"] td')]
     .map((cell) => cell.dataset.from ?? ''),
@@ -59,10 +59,10 @@ def test_repeated_padding_is_marked_with_where_it_comes_from(
     )
     page.locator(".nbg-repeated").nth(1).hover()
     expect(page.locator(".nbg-tip")).to_contain_text("y 1, x 2, mirrored at the border")
-    # In the middle nothing is repeated.
+    # Away from the border nothing is repeated.
     read_explanation(page, "0", [1, 2, 2])
     assert page.evaluate(REPEATED_CELLS)[:2] == [[""] * 9, ""]
-    # Padding that is a layer of its own.
+    # Padding as a separate layer.
     with torch.no_grad():
         maps = model(x)
     shown = read_explanation(page, "1", [0, 0, 1])
@@ -147,7 +147,7 @@ def test_a_transposed_convolution_says_how_many_weights_reach_a_pixel(
     x = torch.randn(1, 1, 6, 7)
     views = open_explain(show, model, x)
     page = views.page
-    # As many as ones reach it from an input of ones.
+    # The expected counts: the same transposed convolution of ones.
     counts = F.conv_transpose2d(torch.ones(1, 1, 6, 7), torch.ones(1, 1, kernel, kernel), stride=2)
     height, width = counts.shape[2:]
     expect(page.locator(".nbg-overlap-map")).to_contain_text(words)
@@ -167,7 +167,7 @@ def test_a_transposed_convolution_says_how_many_weights_reach_a_pixel(
         expect(page.locator(".nbg-overlap-map figcaption")).to_contain_text(
             f"{int(counts[0, 0, y, x_])} here;"
         )
-        # Both pictures multiply the same numbers, and the diagram marks the phase's weights.
+        # Both pictures multiply the same numbers, and the diagram marks this phase's weights.
         both = [read_matrix(page, name) for name in ("Products with zeros", "Products")]
         with torch.no_grad():
             assert sum(both[0]) == approx_float64(sum(both[1]))
@@ -179,7 +179,7 @@ def test_a_transposed_convolution_says_how_many_weights_reach_a_pixel(
         assert others.count(own[0]) == len(own)
 
 
-# How far a curve's dots are from the middles of their cells, and how high they are.
+# The distances of a curve's dots from their cells' centres, and the dots' heights.
 PADDING_CELLS = """(name) => {
   const cells = [...document.querySelectorAll(`table[aria-label="${name}"] td`)];
   const dots = [...cells[0].closest('figure').querySelectorAll('circle')];
@@ -219,7 +219,7 @@ def test_a_line_of_numbers_is_explained_by_curves_with_numbers(
 
 
 class TwoHeadAttention(nn.Module):
-    """Attention of two heads over five tokens, of two examples."""
+    """Attention with two heads over five tokens, for two examples."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -277,19 +277,19 @@ def test_attention_is_explained_by_a_pair_its_softmax_row_and_the_weighted_sum(
         )
         expect(steps.nth([scores, share, mix].index(layer))).to_have_class("nbg-asked-for")
         expect(one).to_contain_text(f"head {head}, query of token {query}, key of token {key}")
-    # Another key, by the row of shares.
+    # Another key, selected in the row of attention weights.
     steps.nth(1).get_by_label("Shown for token").fill("0")
     page.keyboard.press("Enter")
     expect(steps.first).to_contain_text("key of token 0")
     assert sum(read_matrix(steps.first, "Products")) == approx_float32(float(wanted[1, 2, 0]))
-    # What stands between is a function of one number.
+    # The step between is a function of one number.
     shown = read_explanation(page, factor, [0, 1, 2])
     given, scaled = (card["result"][0] for card in shown["cards"])
     assert scaled == pytest.approx(given / 2, rel=1e-6)
 
 
 class ResizedSkips(nn.Module):
-    """Layers whose maps are larger or smaller than what they read, with a skip."""
+    """Layers whose maps are larger or smaller than their inputs, with a skip."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The network as a graph: what nodes and lines stand for, where they are, how one moves in it."""
+"""The network as a graph: meaning and position of nodes and lines, and navigation."""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -18,7 +18,7 @@ from zoo import ResNet18, UNet, autoencoder
 
 EDGE_ENDS = """() => [...document.querySelectorAll('.nbg-edge')].map(({ dataset }) =>
   [dataset.from, ...dataset.steps.split('\\n').filter((id) => id), dataset.to])"""
-# A mosaic's maps as they are drawn, a number from 0 to 255 for each of their pixels.
+# A mosaic's maps as drawn, with a grey level from 0 to 255 for each pixel.
 CANVAS_GREYS = """(canvas) => {
   const { width, height, dataset } = canvas;
   const { data } = canvas.getContext('2d').getImageData(0, 0, width, height);
@@ -29,7 +29,7 @@ CANVAS_GREYS = """(canvas) => {
 
 
 def vit() -> nn.Module:
-    """The gallery's, over the 16 patches of a picture of 32×32."""
+    """The gallery's ViT, for the 16 patches of a 32×32 picture."""
     model = VisionTransformer()
     model.places = nn.Parameter(model.places[:, :16].clone())
     return model
@@ -39,7 +39,7 @@ def vit() -> nn.Module:
 def open_graph(
     browser: Callable[[str], Browser], static_site: tuple[str, dict[str, bytes]]
 ) -> Iterator[Callable[[str], GraphPage]]:
-    """opened("unet"): the network's page."""
+    """`open_graph("unet")` returns the page of that network."""
     made: dict[str, GraphPage] = {}
     models = {
         "unet": lambda: UNet(4),
@@ -110,7 +110,7 @@ def test_a_unet_looks_like_a_u(open_graph: Callable[[str], GraphPage]) -> None:
     assert at["down1"][1] < at["down2"][1] < at["middle"][1]
     across = [at[name][0] for name in ("x", "down1", "down2", "middle", "join2", "join1")]
     assert across == sorted(across)
-    # Skips are level, say their shape where there is room, and end where both are joined.
+    # Skips are horizontal, show their shape if there is room, and end at the join.
     labels = shown.page.locator(".nbg-skip")
     assert labels.all_inner_texts() == ["skip", "skip 4×32×32"]
     for skip, source in zip(labels.all(), ("down2", "down1"), strict=True):
@@ -118,13 +118,13 @@ def test_a_unet_looks_like_a_u(open_graph: Callable[[str], GraphPage]) -> None:
         assert box is not None
         assert -25 < centre(box)[1] - at[source][1] < 0
     assert [shown.button(name).inner_text() for name in ("cat", "cat:1")] == ["cat", "cat"]
-    # Words stand outside of the U.
+    # Captions are outside the U.
     for name, side in (("down2", -1), ("join2", 1)):
         box = shown.node(name).locator(".nbg-caption").bounding_box()
         assert box is not None and (centre(box)[0] - at[name][0]) * side > nodes[name]["width"] / 2
     expect(shown.node("down2").locator(".nbg-caption")).to_contain_text("8×16×16")
     expect(shown.node("down2").locator(".nbg-caption")).to_contain_text("6 layers")
-    # Of a node only its words may be larger than itself, and those are whole.
+    # Only the caption of a node may be larger than the node, and captions aren't clipped.
     assert [
         one for one in shown.page.evaluate(CLIPPED_ELEMENTS) if not one.startswith("nbg-node")
     ] == []
@@ -139,7 +139,7 @@ def test_modules_open_and_close_in_place(open_graph: Callable[[str], GraphPage])
         ["down2.0", "down2.1", "down2.2"],
         ["down2.3", "down2.4", "down2.5"],
     ]
-    # They stand side by side where the module stood, under its name.
+    # They are side by side in the module's place, below its name.
     first, second = inside.values()
     assert first["y"] == second["y"] and first["x"] + first["width"] < second["x"]
     name = shown.page.locator(".nbg-bracket:has-text('down2')").bounding_box()
@@ -148,10 +148,10 @@ def test_modules_open_and_close_in_place(open_graph: Callable[[str], GraphPage])
     assert name["width"] == pytest.approx(second["x"] + second["width"] - first["x"], abs=1)
     shown.page.get_by_role("button", name="Close down2").click()
     expect(shown.node("down2")).to_have_count(1)
-    # The words below a closed module open it too.
+    # A click on the caption of a closed module opens it too.
     shown.page.get_by_role("button", name="Open join1 here").click()
     expect(shown.node("join1.2")).to_have_count(1)
-    # Seen from near, what was opened stays where it was.
+    # When zoomed in, the opened module keeps its position.
     shown.reset()
     shown.views.set(graphCamera={"zoom": 1.5, "x": -300, "y": -250})
     before = shown.nodes()["middle"]
@@ -204,7 +204,7 @@ def test_only_what_is_in_the_window_is_drawn_and_asked_for(
     }"""
     ends = {"x", "output", "down1.5", "join1.5"}
     assert ends < set(shown.page.evaluate(run))
-    # One node in the middle, four times as large.
+    # One node centred at four times the size.
     at = centre(shown.nodes()["middle"])
     shown.page.mouse.move(*at)
     shown.page.keyboard.down("Control")
@@ -236,7 +236,7 @@ def test_wheel_and_drag_and_buttons_move_the_graph(open_graph: Callable[[str], G
     near = shown.view_transform()
     assert near["zoom"] == pytest.approx(start["zoom"] * 2**0.5, rel=1e-3)
     assert centre(shown.nodes()["down2"]) == pytest.approx((x, y), abs=0.5)
-    # A drag that begins on a node is no click.
+    # A drag that starts on a node isn't a click.
     page.mouse.down()
     page.mouse.move(x + 30, y + 20, steps=3)
     page.mouse.move(x + 60, y + 40)
@@ -264,7 +264,7 @@ LABEL_BOXES = """() => {
 
 
 def overlapping_labels(labels: list[dict[str, Any]], apart: float) -> list[tuple[str, str]]:
-    """Pairs of labels that are nearer to each other than so many pixels across and 0 down."""
+    """Pairs of labels closer than `apart` pixels horizontally and overlapping vertically."""
     return [
         (a["text"], b["text"])
         for k, a in enumerate(labels)
@@ -292,7 +292,7 @@ def test_no_label_of_the_graph_touches_another(
     shown.views.set(graphCamera=None)
 
 
-# What of the graph is outside of its window: nodes, and all that is written.
+# Parts of the graph outside its window: nodes and all text.
 OUTSIDE_WINDOW = """() => {
   const window_ = document.querySelector('.nbg-window');
   const box = window_.getBoundingClientRect();
@@ -323,7 +323,7 @@ def test_fit_shows_every_node_and_caption(
         assert page.evaluate(OUTSIDE_WINDOW) == [], opening
         last = page.locator(".nbg-node[data-kind=output]").bounding_box()
         assert last is not None and last["x"] + last["width"] < width
-        # What is too small for names has pictures, and its name for the pointer.
+        # Nodes too small for names have pictures, and show the name on hover.
         if last["width"] < 30:
             node = page.locator(".nbg-node[data-kind=stage] > .nbg-picture").first
             assert node.locator("canvas, svg").count() == 1
@@ -380,7 +380,7 @@ def test_far_nodes_are_blocks_with_their_names_and_near_ones_have_maps(
         assert name.inner_text() == "down1"
         size = name.evaluate("one => parseFloat(getComputedStyle(one).fontSize)") * zoom
         assert size == pytest.approx(11, abs=0.1)
-    # No smaller than this.
+    # The minimum size.
     for _ in range(6):
         shown.page.get_by_role("button", name="Zoom out").click()
     assert shown.nodes()["down1"]["width"] == pytest.approx(44, abs=0.1)
@@ -410,11 +410,11 @@ def test_arrows_move_along_the_edges_and_enter_opens(
     press("ArrowLeft", "cat")
     press("ArrowLeft", "up2")
     press("ArrowDown", "middle")
-    # Enter opens the module in place, the focus stays in it; Backspace closes it again.
+    # Enter opens the module in place and keeps the focus in it; Backspace closes it.
     press("Enter", "middle.5")
     press("ArrowLeft", "middle.2")
     press("Backspace", "middle")
-    # What was zoomed out of sight comes into the window with the focus.
+    # A node outside the window scrolls into view when it gets the focus.
     shown.views.set(graphCamera={"zoom": 2, "x": -1000, "y": -1000})
     press("ArrowRight", "up2")
     press("ArrowRight", "cat")
@@ -441,7 +441,7 @@ def test_a_click_selects_and_a_skip_selects_what_travels(
     page.get_by_role("button", name="Skip from down1 to cat: down1.5, 4×32×32").click()
     assert shown.views.get("selected") == {"layer": "down1.5", "channel": None}
     expect(page.locator(".nbg-travels")).to_have_attribute("data-to", "cat:1")
-    # The line itself, far from its words.
+    # A click on the line itself, far from its label.
     nodes = shown.nodes()
     left, right = nodes["down2"], nodes["cat"]
     share = left["x"] + left["width"] + 0.85 * (right["x"] - left["x"] - left["width"])
@@ -530,7 +530,7 @@ def test_chains_are_strips_and_branches_a_graph_until_somebody_chooses(
     page.get_by_role("button", name="Graph").click()
     shown.wait_idle()
     assert all(shown.is_in_window(name) for name in shown.nodes())
-    # The choice is kept while another tab is open.
+    # The layout choice persists while another tab is open.
     shown.views.set(tab="layer")
     expect(page.locator(".nbg-window")).to_have_count(0)
     shown.views.set(tab="network")

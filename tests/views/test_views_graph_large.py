@@ -1,4 +1,4 @@
-"""Graphs that are larger than their window: a small map to move by, repeated blocks folded."""
+"""Graphs larger than their window: a minimap for navigation, repeated blocks folded."""
 
 from collections.abc import Callable, Iterator
 
@@ -27,7 +27,7 @@ class Block(nn.Module):
 
 
 class Tower(nn.Module):
-    """Blocks of one structure between stages with long names."""
+    """Identical blocks between stages with long names."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ def tower_page(
 
 @pytest.fixture
 def tower(tower_page: GraphPage) -> GraphPage:
-    """The tower at 620 pixels, which are too few for all of it."""
+    """The tower at 620 pixels, too narrow to show all of it."""
     shown = tower_page.reset()
     shown.page.set_viewport_size({"width": 620, "height": 900})
     shown.wait_idle()
@@ -77,12 +77,12 @@ def test_a_large_graph_begins_at_its_input_as_large_as_can_be_read(tower: GraphP
     assert min(one["width"] for one in nodes.values() if one["kind"] != "step") >= 44
     assert tower.is_in_window("x") and not tower.is_in_window(list(nodes)[-1])
     assert layout_faults(page) == []
-    # The small map's frame is where the window is.
+    # The minimap's frame matches the window.
     width = page.locator(".nbg-sheet").evaluate("one => one.offsetWidth")
     start, share = page.evaluate(MINIMAP_FRAME)
     assert share == pytest.approx(620 / 0.75 / width, abs=0.02)
     assert start == pytest.approx(-20 / 0.75 / width, abs=0.02)
-    # A press on it goes there.
+    # A click on the minimap moves there.
     small = page.locator(".nbg-minimap")
     box = small.bounding_box()
     assert box is not None
@@ -92,7 +92,7 @@ def test_a_large_graph_begins_at_its_input_as_large_as_can_be_read(tower: GraphP
     assert page.evaluate(MINIMAP_FRAME)[0] > 0.3
     page.get_by_role("button", name="Fit").click()
     assert tower.view_transform()["zoom"] < 0.6
-    # Where all of it fits, nothing else is needed.
+    # If everything fits, there is no minimap.
     tower.views.set(graphCamera=None)
     page.set_viewport_size({"width": 1420, "height": 900})
     expect(page.locator(".nbg-minimap")).to_have_count(0)
@@ -122,7 +122,7 @@ def test_the_wheel_moves_a_large_graph_sideways_and_leaves_up_and_down_to_the_no
 
     retry_until_passes(page, at_its_end)
     wait_frames(page, 6)
-    at_its_end()  # no further
+    at_its_end()  # doesn't move any further
 
 
 def test_repeated_blocks_are_one_node_and_one_of_them_is_open_at_a_time(tower: GraphPage) -> None:
@@ -141,19 +141,19 @@ def test_repeated_blocks_are_one_node_and_one_of_them_is_open_at_a_time(tower: G
     assert {"blocks.1 × 5"} < set(tower.nodes()) and FOLDED_NAME not in tower.nodes()
     assert tower.views.get("selected")["layer"].startswith("blocks.0.")
     assert tower.is_in_window("blocks.0.conv2")
-    # The next one takes its place.
-    tower.button("blocks.1 × 5").focus()  # and comes into the window
+    # The next block replaces it.
+    tower.button("blocks.1 × 5").focus()  # and scrolls into the window
     tower.button("blocks.1 × 5").dblclick()
     expect(brackets).to_have_text(["blocks", "1 · one of 6 identical blocks"])
     assert {"blocks.0", "blocks.2 × 4"} < set(tower.nodes())
-    # And by the keyboard: Enter opens the one before, Backspace closes it.
+    # By keyboard: Enter opens the previous block, Backspace closes it.
     tower.button("blocks.0").focus()
     page.keyboard.press("Enter")
     expect(brackets).to_have_text(["blocks", "0 · one of 6 identical blocks"])
     expect(page.locator(".nbg-node .nbg-picture:focus")).to_have_count(1)
     page.keyboard.press("Backspace")
     expect(tower.button(FOLDED_NAME)).to_be_focused()
-    # A layer that is looked for opens its own.
+    # The layer search opens the layer's own block.
     page.keyboard.press("/")
     field = page.get_by_label("Find a layer")
     field.press_sequentially("blocks.4.conv1")

@@ -1,4 +1,4 @@
-"""How high a Viewer is: no higher than it was asked to be, whatever stands in it."""
+"""The height of a Viewer: never more than the requested height, whatever its content."""
 
 from collections.abc import Callable
 from functools import cache
@@ -14,7 +14,7 @@ from nbglcnn import Plan
 from views_page import ViewsPage
 
 Show = Callable[..., ViewsPage]
-# The whole Viewer, what scrolls in it, and what stands above and below that.
+# The whole Viewer, its scrolling content, and the parts above and below the content.
 READ_BOXES = """() => {
   const box = (name) => {
     const found = document.querySelector(name).getBoundingClientRect();
@@ -55,7 +55,7 @@ def test_the_whole_viewer_is_as_high_as_asked_for(show: Show, width: int, height
         assert found["bar"]["top"] >= found["all"]["top"]
         assert found["content"]["bottom"] <= found["status"]["top"] + 0.5
         assert found["status"]["bottom"] <= found["all"]["bottom"]
-    # What is below can be reached.
+    # The lower part can be reached by scrolling.
     last = page.locator(".nbg-content").evaluate(
         """(one) => {
           one.scrollTop = 1e6;
@@ -92,7 +92,7 @@ def test_the_drawer_of_sources_stands_within_the_height(show: Show, width: int) 
     found = page.evaluate(READ_BOXES)
     assert found["all"]["height"] == 500
     assert found["status"]["bottom"] <= found["all"]["bottom"]
-    # The whole of it can be scrolled to, and some of the network is seen.
+    # The drawer scrolls completely, and part of the network stays visible.
     assert page.locator(".nbg-drawer").evaluate("(one) => one.scrollHeight > one.clientHeight")
     assert found["content"]["height"] > 40
 
@@ -120,7 +120,8 @@ def test_what_needs_less_is_lower_and_presented_it_fills_the_window(show: Show) 
     assert page.evaluate(READ_BOXES)["all"]["height"] == 300
 
 
-# In the way of a scrollbar that takes room: what it takes from the content, and what is beside it.
+# Simulates a scrollbar that takes up space, and measures charts that overflow the content or their
+# own column.
 SCROLLBAR = ".nbg-content { scrollbar-gutter: stable; overflow-y: scroll }"
 OVERFLOWING = """\
 () => [...document.querySelectorAll('.nbg-content .nbg-histogram, .nbg-content svg')]

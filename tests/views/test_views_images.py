@@ -1,4 +1,4 @@
-"""Pictures in the views: their range, what it clips, bars of shares, and what is seen again."""
+"""Pictures in the views: ranges, clipping, bars of probabilities, and redraws."""
 
 from collections.abc import Callable
 from functools import cache
@@ -20,7 +20,7 @@ COLOUR_TOLERANCE = 1  # of 255
 
 
 class ContrastNet(nn.Module):
-    """A picture with more contrast, beyond 0 and 1 on both sides."""
+    """Increases a picture's contrast beyond 0 and 1."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ def range_choice(page: Page) -> Locator:
 
 
 def read_end_picture(page: Page, key: str = "output") -> np.ndarray:
-    """The picture of an end of the network, as its canvas has it."""
+    """The picture of the network's input or output, read from its canvas."""
     return canvas_pixels(page.locator(f".nbg-end [data-maps='{key}']"))
 
 
@@ -79,7 +79,7 @@ def test_an_output_is_drawn_from_0_to_1_and_what_that_clips_is_marked_and_counte
     assert scale > 1, "it is enlarged, and yet its marks are a pixel large"
     mine = python_picture(plan, output, scale, example=example)
     assert np.abs(found.astype(int) - mine.astype(int)).max() <= COLOUR_TOLERANCE
-    # The input is within its range: nothing is said of it.
+    # The input is within its range, so there is no clipping note.
     expect(views.page.locator(".nbg-end:has([data-layer=x]) .nbg-clipped")).to_have_count(0)
 
 
@@ -98,10 +98,10 @@ def test_the_range_of_a_picture_is_chosen_and_its_pixels_follow(show: Show) -> N
         assert views.get("imageRanges") == ranges
         found = read_end_picture(page)
         mine = python_picture(plan, output, max(1, found.shape[0] // 18), color_range=look)
-        if found.shape != mine.shape:  # nothing is marked: the browser enlarges it
+        if found.shape != mine.shape:  # without marks the browser enlarges the picture
             mine = python_picture(plan, output, 1, color_range=look)
         assert np.abs(found.astype(int) - mine.astype(int)).max() <= COLOUR_TOLERANCE
-    # What is held stays, whatever comes.
+    # A held range stays fixed for any new values.
     label = range_choice(page).locator("option", has_text="Fixed at").inner_text()
     range_choice(page).select_option(label=label)
     views.page.evaluate("a => views.feed(...a)", ["x", encode(x * 0.5)])
@@ -132,7 +132,7 @@ def test_a_picture_of_noise_does_not_turn_black_to_grey(show: Show) -> None:
 
 @cache
 def classifier_case() -> tuple[Plan, np.ndarray, np.ndarray]:
-    """A network that ends with a softmax of scores that are close, its input and its shares."""
+    """A network with a softmax over close scores, its input and its probabilities."""
     torch.manual_seed(1)
     layers = (nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(32, 5), nn.Softmax(1))
     model = nn.Sequential(*layers).eval()
@@ -143,7 +143,7 @@ def classifier_case() -> tuple[Plan, np.ndarray, np.ndarray]:
     return nbglcnn.compile(model, x), x, shares
 
 
-# Of each bar its length as a share of the room that there is for it.
+# The length of each bar as a fraction of the available space.
 BAR_LENGTHS = """(svg) => {
   const zero = svg.querySelector('.nbg-zero');
   const at = (name) => Number(zero.getAttribute(name));
@@ -214,7 +214,7 @@ def test_scores_without_a_softmax_fill_the_room(show: Show) -> None:
 SCROLL_AWAY = "() => { document.body.style.paddingTop = '5000px'; scrollTo(0, 0); }"
 SCROLL_BACK = "() => { document.body.style.paddingTop = '0'; }"
 IS_OUT_OF_SIGHT = "() => [...views.state.viewVisibility.value.values()][0] === false"
-# Whatever a view draws itself or writes down of values.
+# Everything that a view draws or writes about values.
 VISIBLE_CONTENT = """() => {
   const root = document.querySelector('.nbglcnn main');
   const numbers = root.cloneNode(true);
@@ -240,7 +240,7 @@ def test_what_comes_back_in_sight_shows_the_run_of_now(show: Show, view: dict[st
     plan = nbglcnn.compile(model, x)
     views = show(plan, x)
     page = views.page
-    page.evaluate("() => { globalThis.stop = views.feeds(); }")  # by it is known what is seen
+    page.evaluate("() => { globalThis.stop = views.feeds(); }")  # it tracks visibility
     pixel = {"height": 18, "width": 24, "y": 5, "x": 7}
     opened = {"selected": {"layer": "0", "channel": 1}, "pixel": pixel, **view}
     views.set(**opened)
@@ -273,7 +273,7 @@ def range_text(where: Locator) -> str:
 
 
 def clipped_counts(where: Locator) -> tuple[int, int]:
-    """Numbers above and below its range, as a caption counts them."""
+    """The counts of values above and below the range, from a caption."""
     clipped = where.locator(".nbg-clipped")
     above, below = (clipped.get_attribute(f"data-{word}") for word in ("above", "below"))
     return int(above or 0), int(below or 0)
@@ -304,7 +304,7 @@ def test_the_layer_tab_and_the_graph_draw_an_output_in_its_range_and_count_what_
         found = canvas_pixels(block.locator("canvas"))
         mine = python_picture(plan, output, max(1, found.shape[0] // 18), color_range=look)
         assert np.abs(found.astype(int) - mine.astype(int)).max() <= COLOUR_TOLERANCE
-    # What was chosen holds in the network too.
+    # The chosen range applies in the Network tab too.
     views.set(tab="network")
     views.wait_idle()
     assert range_text(page.locator(".nbg-node[data-kind='output']")) == "−1 to 1"

@@ -1,4 +1,4 @@
-"""The latent workbench in a browser, by mouse and by keyboard, against PyTorch's decoder."""
+"""The latent workbench in a browser, by mouse and keyboard, against PyTorch's decoder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from views_page import CLIPPED_ELEMENTS, ViewsPage, canvas_pixels, parse_number
 PAD, PLANE = ".nbg-latent-ring", ".nbg-latent-plane"
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 GRID_CANVAS = ".nbg-latent-cells canvas"
-# Runs beside the network take longer than a frame, as on a slow device.
+# Makes runs beside the network take longer than a frame, as on a slow device.
 SLOW_DECODING = """() => {
   const { forkSession } = views.state;
   views.slow = 100;
@@ -57,7 +57,10 @@ IS_CODE_CHANGED = """before => (views.state.latentCode.value ?? views.state.sour
 
 
 def changed_code(page: Page, before: np.ndarray, rests: bool = True) -> np.ndarray:
-    """The code, once it is another one and, where it rests, the network has run with it."""
+    """Wait for a code that differs from `before`.
+
+    If it `rests`, wait also until the network has run with it.
+    """
     page.wait_for_function(IS_CODE_CHANGED, arg=before.astype(float).tolist())
     if rests:
         page.evaluate("() => views.quiet()")
@@ -69,7 +72,7 @@ def choose_axes(page: Page, name: str) -> None:
 
 
 def plane_coordinates(code: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
-    """The two principal coordinates of a code, of the fashion's or those that are known."""
+    """A code's two principal coordinates, from the Fashion codes or the `known` ones."""
     codes = (trained_fashion().codes if known is None else known).astype(np.float64)
     mean = codes.mean(0)
     rows = np.linalg.svd(codes - mean, full_matrices=False)[2][:2]
@@ -78,14 +81,14 @@ def plane_coordinates(code: np.ndarray, known: np.ndarray | None = None) -> np.n
 
 
 def item_code(item: int) -> np.ndarray:
-    """An item's code to the bit, as Python has told the page."""
+    """An item's code, bit-identical to the one Python has sent to the page."""
     found = trained_fashion()
     opened, _ = latents.open_latent(found.network, Latent("encoder.6", found.images))
     return opened.codes[item]
 
 
 def item_position(page: Page, item: int, of: np.ndarray | None = None) -> tuple[float, float]:
-    """Where the point of an item is on the screen, by the ends that the ring tells."""
+    """The screen position of an item's point, from the axis ends that the ring reports."""
     box = page.locator(PLANE).bounding_box()
     assert box is not None
     known = trained_fashion().codes if of is None else of
@@ -114,7 +117,7 @@ def test_it_begins_with_the_present_input_and_skips_the_encoder(
     expect(page.locator(".nbg-latent-pad figcaption")).to_contain_text("32 pictures · hover a name")
     expect(page.locator(".nbg-latent-decoded")).to_contain_text("near ankle boot")
     expect(page.locator(".nbg-latent-decoded")).to_contain_text("6 layers before encoder.6 are sk")
-    # One pass puts the code there, eight are the decoder's.
+    # One pass writes the code, eight belong to the decoder.
     assert views.get("run")["passes"] == 1 + 8
     dimmed = page.locator(".nbg-line canvas[data-skipped]")
     assert {one.get_attribute("data-maps") for one in dimmed.all()} == {"encoder.2", "encoder.5"}
@@ -215,7 +218,7 @@ def test_the_pad_moves_by_mouse_and_the_decoder_draws_that_very_code(
     page.mouse.up()
     second = changed_code(page, first)
     for code in (first, second):
-        # On the plane: its two coordinates are all that it differs from the mean by.
+        # On the plane: the code differs from the mean only in its two plane coordinates.
         mean = found.codes.mean(0)
         assert np.linalg.norm(plane_coordinates(code)) == pytest.approx(
             float(np.linalg.norm(code - mean)), rel=1e-4
@@ -224,7 +227,7 @@ def test_the_pad_moves_by_mouse_and_the_decoder_draws_that_very_code(
     np.testing.assert_allclose(read_output(page), decode(found.model, second), **TOLERANCE)
     page.wait_for_function(
         "() => views.state.source.value.code.join() === views.state.latentCode.value.join()"
-    )  # Python is told a moment later
+    )  # Python is notified slightly later
     ring = page.locator(PAD)
     assert "near" in (ring.get_attribute("aria-valuetext") or "")
 
@@ -251,7 +254,7 @@ def test_a_click_on_a_point_decodes_that_item_and_hovering_shows_it(
     expect(page.locator(".nbg-latent-pad figcaption")).to_contain_text(
         "distance of the code from this plane"
     )
-    # What is told of a point in the middle, where there is least room on either side.
+    # The tooltip of a point in the middle, which has the least space on either side.
     page.set_viewport_size({"width": 848, "height": 1500})
     views.wait_idle()
     box = page.locator(".nbg-latent-plane").bounding_box()
@@ -306,13 +309,13 @@ def test_sliders_move_one_number_each_and_a_double_click_makes_it_zero(
     expect(row.locator("output")).to_have_text("0")
     low, high = (float(slider.get_attribute(end) or "nan") for end in ("min", "max"))
     mean, std = found.codes[:, 13].mean(), found.codes[:, 13].std()
-    # As far as Home has it where the code began.
+    # The range includes the initial code, to which Home returns.
     assert high == pytest.approx(max(mean + 3 * std, 0), rel=1e-3)
     assert low == pytest.approx(min(mean - 3 * std, before[13]), rel=1e-3)
 
 
 def grid_cell(page: Page, column: int, row: int) -> np.ndarray:
-    """A cell's picture in the grid, 28×28."""
+    """The 28×28 picture of a cell in the grid."""
     whole = canvas_pixels(page.locator(GRID_CANVAS))[..., 0]
     return whole[28 * row : 28 * row + 28, 28 * column : 28 * column + 28]
 
@@ -338,7 +341,7 @@ def test_the_grid_has_what_pytorch_makes_of_each_point_of_the_plane(
         mark = page.locator(".nbg-latent-cell")
         style = mark.get_attribute("style") or ""
         assert f"left: {100 * column / 8:g}%" in style and f"top: {100 * row / 8:g}%" in style
-    # It came without a run of the network that is looked at.
+    # The grid was computed without running the displayed network.
     assert page.evaluate("() => views.calls.runs") - runs <= 6
     assert shown.shape == (1, 1, 28, 28)
 
@@ -387,7 +390,7 @@ def test_a_grid_that_begins_anew_while_it_is_decoded_ends_with_the_same_pictures
     first = canvas_pixels(page.locator(GRID_CANVAS))
     page.clock.install()
     page.evaluate(SLOW_DECODING)
-    views.set(presentEdits={"edits": [], "weights": 1})  # all of it is decoded once more
+    views.set(presentEdits={"edits": [], "weights": 1})  # everything is decoded again
     for light in (False, True, False, True):
         page.wait_for_function(IS_GRID_STARTED, polling=20)
         page.evaluate("light => { document.body.dataset.jpThemeLight = light; }", light)
@@ -395,7 +398,7 @@ def test_a_grid_that_begins_anew_while_it_is_decoded_ends_with_the_same_pictures
     page.evaluate("() => { views.slow = 0; }")
     page.wait_for_function(IS_GRID_DONE, polling=100)
     np.testing.assert_array_equal(canvas_pixels(page.locator(GRID_CANVAS)), first)
-    # Ten seconds after all that: what it was decoded by is in use, and not given up.
+    # Ten seconds later: the decoder's session is still in use and isn't released.
     passed = page.evaluate("() => performance.now()") - begun
     page.clock.fast_forward(max(0, round(9_000 - passed)))
     page.evaluate("() => { views.slow = 100; }")
@@ -425,7 +428,7 @@ def test_planes_of_two_units_and_between_two_pictures(show: Callable[..., ViewsP
     expect(end).to_contain_text("item 1")
     end.get_by_role("button").click()
     before = current_code(page)
-    # A point of the plane that it shows now: that of picture 0 is at 0, 0, the ring's Home.
+    # A point of the current plane: picture 0 is at 0, 0, the ring's Home position.
     page.locator(PAD).focus()
     page.keyboard.press("Home")
     home = changed_code(page, before)
@@ -451,7 +454,7 @@ def test_an_orbit_goes_around_until_somebody_takes_the_ring(show: Callable[..., 
     still = current_code(page)
     page.wait_for_timeout(200)
     np.testing.assert_array_equal(current_code(page), still)
-    # With little motion a click is a step.
+    # With reduced motion, a click is one step.
     page.emulate_media(reduced_motion="reduce")
     button.click()
     stepped = changed_code(page, still)
@@ -488,7 +491,7 @@ def test_it_is_legible_at_every_width_in_both_themes(
     page = views.page
     page.evaluate("light => { document.body.dataset.jpThemeLight = light; }", light)
     for width in (420, 1200):
-        # All of it is in sight: a mouse reaches nothing else.
+        # Everything fits the viewport: the mouse can't reach anything outside.
         page.set_viewport_size({"width": width, "height": 2600 if width < 520 else 1500})
         for name in ("Between two pictures", "Units", "PCA 1, 2"):
             choose_axes(page, name)
@@ -515,14 +518,14 @@ def test_it_is_legible_at_every_width_in_both_themes(
 def test_each_number_has_a_row_of_its_own_in_the_drawer(show: Callable[..., ViewsPage]) -> None:
     for width, height in ((848, 24), (420, 40)):
         page = open_workbench(show, width).page
-        # As in the drawer, whose labels are laid out side by side.
+        # As in the drawer, where labels are laid out side by side.
         page.evaluate("() => document.querySelector('.nbg-latent').parentElement.classList"
                       ".add('nbg-drawer')")  # fmt: skip
         rows = [one.bounding_box() for one in page.locator(".nbg-latent-number").all()]
         tops = [box["y"] for box in rows if box is not None]
         assert len(tops) == 16
         np.testing.assert_allclose(np.diff(tops), height, atol=0.5)
-        # The longest that `short` writes is whole, and nothing is to be scrolled to the side.
+        # The longest output of `short` isn't clipped, and nothing scrolls horizontally.
         page.evaluate("() => { views.state.latentCode.value = Array(16).fill(-0.00741); }")
         expect(page.locator(".nbg-latent-number output").first).to_have_text("−0.0074")
         wide = page.locator(".nbg-latent-sliders, .nbg-latent-number > output").evaluate_all(

@@ -1,4 +1,4 @@
-"""The Layer tab's grid: its orders, marks, ranges and channels beside each other, against numpy."""
+"""The Layer tab's grid: orders, marks, ranges and channels side by side, against NumPy."""
 
 import re
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from views_page import CLIPPED_ELEMENTS, ViewsPage, canvas_pixels, parse_number
 
 
 class ChannelStates(nn.Module):
-    """Channels that are dead, saturated at either end, and neither; and a layer of three."""
+    """Channels that are dead, saturated at either end, or neither; and a layer with three."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class ChannelStates(nn.Module):
 
 @pytest.fixture(scope="module")
 def channel_states() -> tuple[Plan, np.ndarray, dict[str, np.ndarray]]:
-    """The Plan, its input, and every layer's first image."""
+    """The Plan, its input, and the first image of every layer."""
     torch.manual_seed(3)
     model, x = ChannelStates().eval(), torch.randn(2, 1, 12, 14)
     plan = nbglcnn.compile(model, x)
@@ -48,7 +48,7 @@ def channel_states() -> tuple[Plan, np.ndarray, dict[str, np.ndarray]]:
 
 
 def shown_channels(views: ViewsPage) -> list[int]:
-    """The channels of the grid, in its order."""
+    """The channels of the grid, in display order."""
     captions = views.page.locator(".nbg-grid .nbg-cell-caption > :first-child")
     return [int(text) for text in captions.all_inner_texts()]
 
@@ -89,7 +89,7 @@ def test_dead_and_saturated_channels_are_marked_and_picked_out(
     expect(views.page.locator(".nbg-main")).to_contain_text("No channel matches this filter")
     views.open_layer("relu")
     expect(caption.nth(1)).to_have_text("1dead")
-    expect(which).to_have_value("all")  # each layer begins with all
+    expect(which).to_have_value("all")  # the filter resets for each layer
     views.open_layer("last")
     expect(which).to_have_count(0)
 
@@ -101,7 +101,7 @@ def test_a_sequential_map_goes_from_minus_to_plus_when_asked(
     views = show(plan, x)
     views.open_layer("second", 0)
     around = views.page.get_by_role("checkbox", name="± around zero")
-    expect(around).to_be_checked()  # the signed map always is
+    expect(around).to_be_checked()  # always so for the signed colour map
     expect(around).to_be_disabled()
     views.set(colormap="grey")
     expect(around).not_to_be_checked()
@@ -187,7 +187,7 @@ def test_the_tooltip_of_the_large_map_goes_with_it(
     expect(large.locator(".nbg-mark")).to_have_count(1)
     if by == "key":
         page.keyboard.press("Escape")
-    else:  # as a program clicks: the pointer stays where it is
+    else:  # a click by script: the pointer stays where it is
         page.locator("[data-tab=profile]").evaluate("(tab) => tab.click()")
     expect(page.locator(".nbg-layer")).to_have_count(0)
     expect(tip).to_have_count(0)

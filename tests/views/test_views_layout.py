@@ -1,4 +1,4 @@
-"""Every view at the widths that notebooks have: nothing clipped, overprinted or too small."""
+"""Every view at the widths of notebooks: nothing clipped, overlapping or too small."""
 
 import re
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from sources_page import SourcesPage
 from viewer_models import autoencoder, pictures
 from views_page import ViewsPage, parse_number
 
-# A part of the sweep: of some networks, the views whose names match, at some widths.
+# A subset of the sweep: for some networks, the views whose names match, at some widths.
 SAMPLE_WIDTHS = {
     "autoencoder": (
         "graph|profile|explain of (encoder.4|decoder.0)|filters of decoder.0",
@@ -39,7 +39,7 @@ SAMPLE_WIDTHS = {
 }
 
 
-@pytest.mark.timeout(900)  # in full
+@pytest.mark.timeout(900)  # for the full sweep
 @pytest.mark.parametrize("name", NETWORKS)
 def test_all_can_be_read_at_every_width(
     show: Callable[..., ViewsPage], request: pytest.FixtureRequest, name: str
@@ -66,7 +66,7 @@ def test_all_can_be_read_at_every_width(
 def test_the_bar_and_tips_keep_their_names_whole(
     show: Callable[..., ViewsPage], sweep_widths: Callable[..., tuple[int, ...]], name: str
 ) -> None:
-    """With a batch, a source that goes on, a training, bends of a layer, a tip over its maps."""
+    """With a batch, a playing source, a training, bends of a layer, and a tooltip over its maps."""
     plan, (x,) = compile_network(name)
     views = show(plan, x)
     page = views.page
@@ -85,7 +85,7 @@ def test_the_bar_and_tips_keep_their_names_whole(
             words = page.locator(".nbg-model .nbg-name")
             assert words.evaluate("(one) => one.scrollWidth <= one.clientWidth"), width
             assert layout_faults(page) == [], width
-    # At the left and at the right of the Viewer.
+    # At the left and right edges of the Viewer.
     for width in sweep_widths(620):
         page.set_viewport_size({"width": width, "height": 900})
         wait_page_drawn(views)
@@ -96,7 +96,7 @@ def test_the_bar_and_tips_keep_their_names_whole(
     assert_detected(page, {".nbg-tip { width: 40px; overflow: hidden }": "in pieces"}, width=width)
 
 
-# As hosts have it for the lists of terms in their texts.
+# Hosts' own style for definition lists in text.
 HOST_STYLE = "dt { float: left; width: 20%; } dd { width: 80%; margin-left: 20%; }"
 
 
@@ -112,7 +112,7 @@ def test_the_list_of_keys_can_be_read_in_any_host(show: Callable[..., ViewsPage]
 
 
 def test_what_is_wrong_with_a_view_is_found(show: Callable[..., ViewsPage]) -> None:
-    # The measurements themselves, on a page that was broken on purpose.
+    # Tests the measurements themselves on a deliberately broken page.
     x = pictures(3)
     views = show(nbglcnn.compile(autoencoder(3), x), x, width=848)
     views.open_layer("encoder.0", 0)
@@ -167,7 +167,8 @@ def test_the_filter_stays_while_it_slides(show: Callable[..., ViewsPage]) -> Non
     page.get_by_role("button", name="Previous position").click()
     expect(page.locator(".nbg-question")).to_contain_text("y 1, x 4 =")
     assert shown_channel(page) == 4
-    # Another output channel has another filter: again the input channel that gives most.
+    # Another output channel has another filter: again the input channel with the largest
+    # contribution.
     views.set(selected={"layer": "0", "channel": 2})
     expect(page.locator(".nbg-question")).to_contain_text("channel 2")
     assert str(shown_channel(page)) == page.locator("[data-term]").first.get_attribute("data-term")
@@ -224,7 +225,7 @@ def test_the_focus_goes_from_the_finder_to_the_layer(
     page = views.page
     views.set(networkLayout=form)
     page.get_by_role("button", name=form.title(), pressed=True).wait_for()
-    views.wait_idle()  # a picture that is drawn anew while the key comes would lose it
+    views.wait_idle()  # a picture redrawn during the key press would lose it
     page.locator(".nbg-picture").first.press("/")
     field = page.get_by_label("Find a layer")
     expect(field).to_be_focused()
@@ -235,14 +236,14 @@ def test_the_focus_goes_from_the_finder_to_the_layer(
     expect(field).to_have_value("")
     page.keyboard.press("ArrowLeft")
     assert views.get("selected")["layer"] != "decoder.2", "the arrows go on from there"
-    # Esc leaves the field as it was found.
+    # Esc restores the field's previous state.
     before = views.get("selected")
     page.keyboard.press("/")
     expect(field).to_be_focused()
     page.keyboard.type("enc")
     page.keyboard.press("Escape")
     if page.evaluate("document.activeElement.matches('.nbg-finder')"):
-        page.keyboard.press("Escape")  # the browser's list of names was open and took the first
+        page.keyboard.press("Escape")  # the browser's suggestion list was open and took the first
     page.wait_for_function("() => document.activeElement.matches('.nbg-picture')")
     assert (views.get("tab"), views.get("selected")) == ("network", before)
     expect(field).to_have_value("")

@@ -1,4 +1,4 @@
-"""The views while the input is live: colours that don't pulse, and can be held."""
+"""The views during live input: colours don't flicker, and their range can be held."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ def views(show: Callable[..., ViewsPage]) -> ViewsPage:
     model = nn.Sequential(nn.Conv2d(3, 6, 3, padding=1, bias=False)).eval()
     views = show(nbglcnn.compile(model, X), X)
     views.open_layer("0")
-    views.wait_idle()  # the legend has its numbers
+    views.wait_idle()  # wait for the legend's numbers
     return views
 
 
@@ -41,7 +41,7 @@ def test_a_click_on_the_legend_holds_the_colours_of_live_input(views: ViewsPage)
     page = views.page
     first = color_limits(views)
     legend = page.locator(".nbg-controls .nbg-hold")
-    expect(legend).to_have_count(0)  # nothing moves
+    expect(legend).to_have_count(0)  # the input is still
     views.set(sourceStatus=LIVE_STATUS)
     expect(legend).to_contain_text("follows")
     expect(legend).to_have_attribute("title", "Hold the range")
@@ -66,7 +66,7 @@ def test_a_click_on_the_legend_holds_the_colours_of_live_input(views: ViewsPage)
     feed_scaled(views, 20)
     assert color_limits(views)[1] > held[1]
     legend.click()
-    # What stands still shows its own range at once, and nothing is held any more.
+    # A still input shows its own range at once, and a held range is released.
     views.set(sourceStatus=STILL_STATUS)
     expect(legend).to_have_count(0)
     views.wait_idle()

@@ -1,4 +1,4 @@
-"""The drawer's column of manipulations: what it does to the picture, and how it is worked with."""
+"""The drawer's column of manipulations: its effect on the picture, and its controls."""
 
 import re
 from collections.abc import Callable, Collection
@@ -33,12 +33,12 @@ READ = """async ([key, k]) => {
 
 
 class ManipulationColumn:
-    """A page with the column below the network."""
+    """A page with the manipulation column below the network."""
 
     def __init__(self, views: ViewsPage, key: str, picture: np.ndarray) -> None:
         self.views, self.page, self.key, self.picture = views, views.page, key, picture
         views.page.add_style_tag(content=".nbg-manipulate { padding: 12px 16px }")
-        # Pictures out of sight aren't drawn.
+        # Pictures outside the viewport aren't drawn.
         views.page.set_viewport_size({"width": 848, "height": 2000})
         views.page.evaluate("key => views.manipulations(key)", key)
         self.menu = self.page.get_by_label("Add a manipulation")
@@ -60,18 +60,18 @@ class ManipulationColumn:
         return from_dict(self.views.get("presentEdits")["edits"])
 
     def read_stage(self, stage: int | None = None) -> np.ndarray:
-        """The input as the network has it, or after so many manipulations."""
+        """The input as the network receives it, or after the first `stage` manipulations."""
         found = self.page.evaluate(READ, [self.key, stage])
         return np.array(found, np.float32).reshape(self.picture.shape)
 
     def numpy_stage(self, count: int) -> np.ndarray:
-        """The same in numpy."""
+        """The expected input after the first `count` manipulations, by NumPy."""
         return apply_edits(self.picture, self.picture.shape, self.edits()[:count], {})
 
     def assert_stages(self, rows: Collection[int] | None = None) -> None:
-        """The picture after each row, as numbers and as it is drawn, is what numpy makes of it.
+        """Check the picture after each row, as numbers and as drawn, against NumPy.
 
-        With `row_labels`, counted from 1, after these and the last.
+        With `rows`, counted from 1, check only after these rows and the last.
         """
         self.views.wait_idle()
         count = len(self.edits())
@@ -98,7 +98,7 @@ class ManipulationColumn:
 
 
 def mark_clipped(shown: np.ndarray) -> np.ndarray:
-    """A picture of 0…1 as it is drawn: dots on what is clipped, white below 0, black above 1."""
+    """A 0…1 picture as drawn: dots mark clipped pixels, white below 0, black above 1."""
     rows, columns = np.mgrid[: shown.shape[0], : shown.shape[1]] + 0.0
     dots = ((columns + rows / 2) / 4 % 1 < 1 / 8) & (rows / 4 % 1 < 1 / 8)
     drawn = shown.clip(0, 1)
@@ -114,7 +114,7 @@ def manipulations(show: Callable[..., ViewsPage]) -> ManipulationColumn:
 
 
 def colour_case(channels: int) -> tuple[nbglcnn.Plan, np.ndarray]:
-    """A network of colour pictures of 24×20 pixels, and one."""
+    """A network for 24×20 pictures with these channels, and one picture."""
     torch.manual_seed(0)
     picture = torch.rand(1, channels, 24, 20)
     return nbglcnn.compile(nn.Conv2d(channels, 2, 3).eval(), picture), picture.numpy()
@@ -132,7 +132,7 @@ def test_each_manipulation_is_that_of_its_word_and_shows_the_picture_after_it(
     transforms = [edit.transform for edit in column.edits()]
     assert transforms[5] == "multiply" and transforms[11] == "scale"
     assert len(set(transforms)) == len(LABELS)
-    # One at a time, since an inverted edge of what is thresholded is nothing.
+    # One at a time, because the inverted edges of a thresholded picture would be zero.
     for k in range(len(LABELS)):
         edits = [{**one, "enabled": i in (k, 8)} for i, one in enumerate(
             column.views.get("presentEdits")["edits"]
@@ -140,7 +140,7 @@ def test_each_manipulation_is_that_of_its_word_and_shows_the_picture_after_it(
         column.views.set(presentEdits={"edits": edits, "weights": 0})
         column.assert_stages(
             {k + 1, 9} if k else None
-        )  # rows that are off change nothing, told once of all
+        )  # disabled rows change nothing; checked once for all
     assert np.abs(column.read_stage() - picture).max() > 0.1
 
 
@@ -154,7 +154,7 @@ def test_saturation_is_offered_for_colour_pictures_only(
     column.add_manipulation("Rotate")
     column.views.wait_idle()
     assert_equal(column.read_stage(), column.numpy_stage(1), rtol=2e-5)
-    # In the Bend part of its layer too.
+    # The Bend section of its layer offers it too.
     column.views.set(layerSection="bend")
     column.views.open_layer(column.key)
     expect(column.page.locator("[data-transform='saturation']")).to_have_count(int(offered))
@@ -178,7 +178,7 @@ def test_rows_are_set_switched_moved_and_removed(manipulations: ManipulationColu
     expect(slider).to_have_attribute("aria-valuetext", "0.6 px")
     assert [edit.parameters[0] for edit in manipulations.edits()] == [12, 0.6, 0.1, 0.5]
     manipulations.assert_stages()
-    # What doesn't stand in the row.
+    # Parameters that aren't shown in the row.
     more = manipulations.manipulation_row("noise").get_by_role("button", name="More of Noise")
     expect(more).to_have_attribute("aria-expanded", "false")
     more.click()
@@ -191,7 +191,7 @@ def test_rows_are_set_switched_moved_and_removed(manipulations: ManipulationColu
     seed.fill("3")
     seed.press("Enter")
     assert manipulations.edits()[2].parameters == (0.1, 3)
-    # Order: by dragging, and by keys.
+    # Reorder by dragging and by keyboard.
     grip = manipulations.manipulation_row("occlude").locator(".nbg-grip")
     first, box = manipulations.manipulation_row("rotate").bounding_box(), grip.bounding_box()
     assert first is not None and box is not None
@@ -251,7 +251,7 @@ def test_an_occlusion_patch_follows_the_pointer_over_pictures_of_the_input(
     assert len(manipulations.views.get("pastEdits")) == steps + 1, (
         "a way of the pointer is one step"
     )
-    # Over a picture of something else, and when it is off, it stays where it is.
+    # Over another picture, or with Follow off, the patch stays in place.
     output = page.locator(".nbg-end canvas").last.bounding_box()
     assert output is not None
     point(2, 2, output)
@@ -266,7 +266,7 @@ def test_an_occlusion_patch_follows_the_pointer_over_pictures_of_the_input(
 
 
 def test_nothing_on_is_nothing_spent(manipulations: ManipulationColumn) -> None:
-    """And with something on, nothing but its own passes, whether the column is looked at or not."""
+    """No manipulation costs nothing; an enabled one costs its own passes, visible or not."""
     page, views = manipulations.page, manipulations.views
     views.wait_idle()
     plain, alive = manipulations.count_passes(), manipulations.count_alive()

@@ -1,4 +1,4 @@
-"""What keeps its place, and what is taken along: a layer's switch, the rail, a pixel, a name."""
+"""State that persists or is carried over: a layer's section switch, the rail, a pixel, a name."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ SECTIONS = ("Maps", "Filters", "Explain")
 
 
 def button_positions(page: Page) -> dict[str, tuple[float, float]]:
-    """Where each button of the switch is."""
+    """The position of each button of the section switch."""
     found = {}
     for name in SECTIONS:
         box = page.locator(".nbg-head").get_by_role("button", name=name, exact=True).bounding_box()
@@ -47,7 +47,7 @@ def test_the_switch_of_sections_stays_where_it_is(show: Show, width: int) -> Non
     assert len({tuple(one.items()) for one in seen.values()}) == 1, seen
     left = [x for x, _ in next(iter(seen.values())).values()]
     assert left == sorted(left)
-    # What has no weights has no filters to be seen, and shows its maps instead.
+    # A layer without weights has no filters and shows its maps instead.
     views.open_layer("3")
     views.set(layerSection="filters")
     button = views.page.get_by_role("button", name="Filters", exact=True)
@@ -71,7 +71,7 @@ def test_the_pixel_of_a_tile_is_the_one_that_is_explained(show: Show) -> None:
         at = {"x": (x_ + 0.5) * box["width"] / width, "y": (y + 0.5) * box["height"] / height}
         frame.click(position=at)
         assert views.get("selected") == {"layer": "encoder.0", "channel": channel}
-        # It is marked in the large map.
+        # The pixel is marked in the large map.
         page.mouse.move(0, 0)
         mark = page.locator(".nbg-inspector .nbg-mark")
         large, inner = (
@@ -91,7 +91,7 @@ def test_the_pixel_of_a_tile_is_the_one_that_is_explained(show: Show) -> None:
         question = page.locator(".nbg-question")
         expect(question).to_contain_text(f"encoder.0, channel {channel}, pixel y {y}, x {x_} =")
         views.set(layerSection="maps")
-    # A key on a tile chooses its channel, and has no place in it.
+    # A key press on a tile selects its channel, without a pixel.
     frames.nth(2).focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
@@ -152,7 +152,7 @@ def test_the_rail_follows_the_selected_layer_and_moves_nothing_else(show: Show) 
         assert left >= 0 and right >= 0, (what, left, right)
         assert scrolled == 800, what
 
-    # From the graph, from Python, by the keys, and by a step of Explain.
+    # Selected in the graph, from Python, by keyboard, and by a step of Explain.
     views.set(tab="network", networkLayout="graph", selected={"layer": names[-1], "channel": None})
     page.get_by_role("tab", name="Layer").dispatch_event("click")
     seen("the last one, chosen in the graph")
@@ -167,12 +167,12 @@ def test_the_rail_follows_the_selected_layer_and_moves_nothing_else(show: Show) 
     views.wait_idle()
     page.locator(".nbg-trail-link").first.dispatch_event("click")
     seen("what it is made of")
-    # And where the room gets less.
+    # Also when the width shrinks.
     views.set(selected={"layer": names[20], "channel": None}, layerSection="maps")
     for width in (1200, 620, 850, 520):
         page.set_viewport_size({"width": width, "height": 900})
         seen(f"{width} px")
-    # A module's name stays where only its last layers are seen.
+    # A module's name stays visible if only its last layers are in view.
     group = page.locator(".nbg-rail-group", has=page.locator("[aria-current=true]"))
     word, rail = group.locator("> .nbg-second"), page.locator(".nbg-rail-list")
     page.evaluate("() => { document.querySelector('.nbg-rail-list').scrollLeft += 60; }")
@@ -197,7 +197,7 @@ def test_a_projectors_view_is_one_click_away_at_every_width(show: Show, width: i
 
 
 class NestedModules(nn.Module):
-    """Modules in modules, whose names differ at their ends."""
+    """Nested modules whose names differ only at their ends."""
 
     def __init__(self) -> None:
         super().__init__()

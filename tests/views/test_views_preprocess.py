@@ -1,4 +1,4 @@
-"""The steps in front of a model in a page: stages, table, graph, explanations; and the numbers."""
+"""Preprocessing steps before a model, in a page: stages, table, graph, explanations, values."""
 
 from collections.abc import Callable
 

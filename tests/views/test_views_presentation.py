@@ -1,4 +1,4 @@
-"""The view for a projector: the whole window, larger, with fewer controls, and back again."""
+"""Presentation mode: the view fills the window, larger, with fewer controls; and leaving it."""
 
 from collections.abc import Callable, Iterator
 
@@ -17,7 +17,7 @@ from views_page import CLIPPED_ELEMENTS, ViewsPage
 
 X = pictures(3)
 ZOOM = 720 / 626
-# The viewer in a host as narrow as a cell's output, which clips it and is moved by a transform.
+# The viewer in a host as narrow as a cell's output, which clips it and applies a transform.
 ADD_NOTEBOOK_CELL = """() => {
   const cell = document.createElement("div");
   cell.style = "width: 620px; height: 500px; margin: 40px; overflow: hidden; contain: strict;"
@@ -27,7 +27,7 @@ ADD_NOTEBOOK_CELL = """() => {
   document.body.append(cell, other);
   cell.append(document.querySelector(".nbglcnn").parentElement);
 }"""
-# Where the viewer is in the window, and what a click there would meet.
+# The viewer's box in the window, and the elements hit at its corners.
 READ_LAYOUT = """() => {
   const root = document.querySelector(".nbglcnn");
   const { left, top, width, height } = root.getBoundingClientRect();
@@ -63,13 +63,13 @@ def views(browser: Callable[[str], Browser]) -> Iterator[ViewsPage]:
 
 @pytest.fixture(autouse=True)
 def return_to_cell(views: ViewsPage) -> None:
-    """Each test begins, and leaves the view, where it stands in the cell."""
+    """Start each test with the view in its cell, not presenting."""
     views.set(isPresenting=False, tab="network", selected=None)
     views.page.wait_for_function("() => document.fullscreenElement === null")
 
 
 def restrict_browser(page: Page, how: str) -> None:
-    """Make the browser one that allows or knows less."""
+    """Simulate a browser with missing permissions or features."""
     page.evaluate(
         {
             "fullscreen": "() => { Element.prototype.requestFullscreen = () => Promise.reject("
@@ -92,10 +92,10 @@ def test_a_click_takes_the_whole_screen_and_esc_or_a_click_leads_back(views: Vie
     views.wait_idle()
     now = page.evaluate(READ_LAYOUT)
     assert now["whole"] and now["above"] and now["box"] == [0, 0, 1280, 720]
-    # Larger by what is left of the window's 720 pixels.
+    # Scaled up to the window's 720 pixels.
     assert now["layout"] == pytest.approx(1280 / ZOOM, abs=1)
     assert now["text"] == pytest.approx(13 * ZOOM, abs=0.01)
-    # The notebook below neither jumps nor closes.
+    # The notebook below keeps its scroll position and stays open.
     assert now["place"] == pytest.approx(before["place"], abs=2)
     assert views.get("isPresenting") is True
     expect(page.locator(".nbg-status")).to_be_hidden()
@@ -105,7 +105,7 @@ def test_a_click_takes_the_whole_screen_and_esc_or_a_click_leads_back(views: Vie
     views.wait_idle()
     assert page.evaluate(READ_LAYOUT) == before
     assert views.get("isPresenting") is False
-    # The browser's own way back.
+    # Leaving by the browser's own control.
     button.click()
     page.wait_for_function("() => document.fullscreenElement !== null")
     page.evaluate("() => document.exitFullscreen()")
@@ -130,7 +130,7 @@ def test_pictures_keep_whole_pixels_and_the_pointer_its_place(views: ViewsPage) 
     views.set(tab="layer", layerSection="maps", selected={"layer": "encoder.0", "channel": 2})
     views.set(isPresenting=True)
     views.wait_idle()
-    # Device pixels of the canvas are those of the screen.
+    # The canvas's pixels equal the screen's device pixels.
     sizes = page.locator(".nbg-grid canvas[data-drawn]").evaluate_all(
         "all => all.map((one) => [one.width, one.getBoundingClientRect().width])"
     )
@@ -142,7 +142,7 @@ def test_pictures_keep_whole_pixels_and_the_pointer_its_place(views: ViewsPage) 
     x = mouse["x"] + mouse["width"] * 3.5 / 9
     beside = min(abs(tip["x"] - x), abs(tip["x"] + tip["width"] - x))
     assert beside == pytest.approx(14 * ZOOM, abs=2)
-    # Numbers that are found by CSS pixels: a bar, a weight.
+    # Elements located by CSS pixels: a bar, a weight.
     views.set(layerSection="explain", selected={"layer": "encoder.3", "channel": 1}, pixel=None)
     views.wait_idle()
     terms = page.locator("[data-term]")
@@ -171,7 +171,7 @@ def test_where_the_browser_refuses_it_fills_the_window(
     views.wait_idle()
     now = page.evaluate(READ_LAYOUT)
     assert not now["whole"] and now["above"] and now["box"] == [0, 0, 1200, 1000]
-    # With the focus elsewhere, there is still nothing else to be seen.
+    # Esc also works when the focus is elsewhere, since nothing else is visible.
     page.evaluate("() => document.activeElement.blur()")
     page.keyboard.press("Escape")
     page.wait_for_function("() => !views.state.isPresenting.value")
@@ -184,7 +184,7 @@ def test_without_a_click_it_fills_the_window_out_of_a_clipped_and_moved_cell(
     views = show(nbglcnn.compile(autoencoder(3), X), X)
     page = views.page
     page.evaluate(ADD_NOTEBOOK_CELL)
-    # To a page a test's call is like a click.
+    # A page treats a call from a test as a user gesture, so disable user activation.
     page.evaluate(
         "() => Object.defineProperty(navigator, 'userActivation', {value: {isActive: false}})"
     )
@@ -281,7 +281,7 @@ def test_the_zoom_is_the_windows(
     views.wait_idle()
     now = page.evaluate(READ_LAYOUT)
     assert now["box"] == [0, 0, *size] and now["layout"] == pytest.approx(size[0] / zoom, abs=1)
-    # Pictures are drawn for it.
+    # Pictures are drawn at this size.
     sizes = page.locator(".nbg-line canvas[data-drawn]").evaluate_all(
         "all => all.map((one) => [one.width, one.getBoundingClientRect().width])"
     )

@@ -1,4 +1,4 @@
-"""What layers cost: the Profile tab's times, counts and verdicts, and the bars below stages."""
+"""The cost of layers: the Profile tab's times, counts and verdicts, and the bars below stages."""
 
 import re
 from collections.abc import Callable
@@ -19,7 +19,7 @@ COLUMNS = ("ms", "parameters", "macs", "bytes")
 
 
 class UnevenCosts(nn.Module):
-    """One layer does nearly all of the work, one has nearly all of the parameters, one is free."""
+    """One layer has nearly all of the work, one nearly all of the parameters, one costs nothing."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,14 +43,14 @@ def uneven_costs() -> tuple[Plan, np.ndarray]:
 
 
 def open_profile(show: Callable[..., ViewsPage], uneven: tuple[Plan, np.ndarray]) -> ViewsPage:
-    """The Profile tab when every layer has been measured."""
+    """Open the Profile tab and measure every layer."""
     views = show(*uneven)
     measure_layers(views)
     return views
 
 
 def measure_layers(views: ViewsPage) -> None:
-    """Open the Profile tab and wait until every layer is measured, and what belongs to none."""
+    """Open the Profile tab and wait until every layer, and the work outside layers, is measured."""
     views.set(tab="profile")
     views.page.wait_for_function(
         "() => views.state.layerTimes.value?.size === views.state.plan.value.layers.length + 1",
@@ -60,7 +60,7 @@ def measure_layers(views: ViewsPage) -> None:
 
 
 def column_values(table: Locator, cost: str) -> dict[str, float]:
-    """A column's numbers by layer, in the order of the rows."""
+    """The values of a column by layer, in row order."""
     found: dict[str, float] = {}
     for row in table.locator("tbody tr").all():
         value = row.locator(f"[data-cost={cost}]").get_attribute("data-value")
@@ -86,11 +86,12 @@ def test_every_layer_has_its_costs(
     assert parse_number(total[1]) == pytest.approx(
         sum(one.parameters - one.shared for one in plan.layers) / 1e3, rel=0.01
     )
-    # Nothing was lost by running layers again: the values are PyTorch's still.
+    # Rerunning layers loses nothing: the values still equal PyTorch's.
     run = views.get("run")
     assert run["sequence"] > 1
     took = (views.get("timedRun") or run)["ms"]
-    # Each layer's time is that of its own passes; were each a whole run's, they would be 5 runs.
+    # Each layer's time covers only its own passes; if it covered a whole run, the sum would be 5
+    # runs.
     assert 0 < sum(ms.values()) < 2.5 * took
     said = table.page.locator(".nbg-profile p strong").first.inner_text()
     assert said.startswith("One run takes ") and said.endswith(" ms")
@@ -98,7 +99,7 @@ def test_every_layer_has_its_costs(
     headline = table.page.locator(".nbg-profile p").first
     expect(headline).not_to_contain_text("batch")
     expect(headline).not_to_contain_text("now 0 runs/s")
-    # While it goes on, it counts what viewer.layers has.
+    # During the measurement it counts the layers of viewer.layers.
     views.page.evaluate("() => { views.state.layerTimes.value = new Map(); }")
     expect(headline).to_contain_text(f"0 of {len(plan.layers)} layers measured")
     bars = table.locator("[data-row=heavy] .nbg-cost-track > span").all()
@@ -106,7 +107,7 @@ def test_every_layer_has_its_costs(
 
 
 def test_a_profile_changes_no_value(show: Callable[..., ViewsPage]) -> None:
-    # Compiled for its output alone, layers share textures: timing them leaves old values there.
+    # Compiled for its output only, layers share textures: timing them leaves old values there.
     torch.manual_seed(0)
     layers = [each for _ in range(4) for each in (nn.Conv2d(4, 4, 3, padding=1), nn.Tanh())]
     model, x = nn.Sequential(*layers).eval(), torch.randn(1, 4, 9, 9)
@@ -148,7 +149,7 @@ def test_layers_say_whether_they_match(
 ) -> None:
     plan, _ = uneven_costs
     views = show(plan, uneven_costs[1])
-    expect(views.page.locator(".nbg-badge")).to_have_count(0)  # nobody has compared anything
+    expect(views.page.locator(".nbg-badge")).to_have_count(0)  # no comparison has run yet
     layers = [
         [one.name, 0.25 if one.name == "pool" else 2e-7, one.name != "pool"] for one in plan.layers
     ]
@@ -167,7 +168,7 @@ def test_layers_say_whether_they_match(
     views.open_layer("pool")
     title = views.page.locator(".nbg-title .nbg-badge")
     expect(title).to_have_attribute("aria-label", "differs from PyTorch, max error 0.25")
-    # A page that has just been loaded has Python's result before it has run anything.
+    # A newly loaded page has Python's result before its first run.
     status, run = views.page.locator(".nbg-status"), views.get("run")
     expect(status).to_contain_text("layers match PyTorch")
     views.set(run=None)
@@ -200,7 +201,7 @@ def test_times_that_nobody_measured_are_called_estimated(
             for text in (one.get_attribute("aria-label") or "" for one in bars.all())
         ]
     layers = {one.name: one for one in uneven_costs[0].layers}
-    # A stage's bar is that of its layers together; vectors have none.
+    # A stage's bar is the sum of its layers; vectors have no bar.
     stages = {"light": ["light"], "relu": ["heavy", "relu"], "pool": ["pool"]}
     names = views.page.locator(".nbg-stage:has(.nbg-cost)").all()
     assert [one.get_attribute("data-layer") for one in names] == list(stages)
@@ -256,7 +257,7 @@ def test_a_module_that_is_called_twice_is_counted_once(show: Callable[..., Views
     class Twice(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.conv = nn.Conv2d(2, 2, 3, padding=1)  # 38 numbers
+            self.conv = nn.Conv2d(2, 2, 3, padding=1)  # 38 parameters
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.conv(self.conv(x).relu())

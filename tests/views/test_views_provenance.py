@@ -1,4 +1,4 @@
-"""Explain of what is moved, joined, gated and biased: its terms, and the way through a ViT."""
+"""Explain for moved, joined, gated and biased values: their terms, and the trace through a ViT."""
 
 import re
 from collections.abc import Callable
@@ -28,11 +28,11 @@ EXPLAINED_KINDS = {
     "mean pool",
     "sum pool",
 }
-PIXELS_PER_LAYER = 3  # of each layer
+PIXELS_PER_LAYER = 3  # per layer
 
 
 def open_views(show: Show, model: nn.Module, x: Tensor, width: int = 1200) -> tuple[ViewsPage, Any]:
-    """The views, the Plan and its values, whose outputs are PyTorch's."""
+    """Open the views; return them with the Plan and its values, after checking the outputs."""
     plan = nbglcnn.compile(model.eval(), x)
     with nbglcnn.Session(plan) as session:
         values = dict(session.run(x.numpy()))
@@ -46,18 +46,18 @@ def open_views(show: Show, model: nn.Module, x: Tensor, width: int = 1200) -> tu
 
 
 def displayed_value(plan: Plan, values: dict[str, Array], key: str) -> Array:
-    """A value in the frame that the views show it in."""
+    """A value in the (n, c, h, w) shape that the views use."""
     return values[key].reshape(next(one.nchw for one in plan.values if one.key == key))
 
 
 def parse_position(words: str) -> tuple[str, dict[str, int]]:
-    """The layer and the place that a link names."""
+    """Parse the layer and the position that a link names."""
     key = re.split(r", (?:channel|value|y|x) \d", words)[0]
     return key, {name: int(at) for name, at in re.findall(r"(channel|value|y|x) (\d+)", words)}
 
 
 def sum_terms(layer: Layer, shown: dict[str, Any]) -> float:
-    """A layer's number from the terms that are shown of it."""
+    """Compute a layer's number from its displayed terms."""
     [card] = shown["cards"]
     terms = [value for value, _ in card["lines"]]
     match layer.explanation:
@@ -103,17 +103,17 @@ def test_the_terms_of_what_is_moved_and_joined_make_the_number(
             assert shown["value"][0] == approx_float32(truth), (layer.name, at)
             assert sum_terms(layer, shown) == approx_float32(truth), (layer.name, at)
             assert "Difference from rounding" not in shown["rounding"] or abs(truth) > 1e-6
-            # The links are where these numbers stand.
+            # The links name the positions of these numbers.
             numbers = [value for value, _ in shown["cards"][0]["lines"]] or [truth]
             if links.count() == len(numbers):
                 for words, value in zip(links.all_inner_texts(), numbers, strict=True):
                     if "token" in words:
-                        continue  # of attention: a test of its own
+                        continue  # attention terms have their own test
                     key, where = parse_position(words)
                     source = displayed_value(plan, values, key)
                     channel = where.get("channel", where.get("value", 0))
                     y, x_ = where.get("y", 0), where.get("x", 0)
-                    # What has no examples in front is of any of them.
+                    # A value without a leading batch axis may belong to any example.
                     examples = (
                         source if len(own) == 1 else source[min(image, len(source) - 1) :][:1]
                     )
@@ -146,7 +146,7 @@ def test_a_class_token_and_the_bias_of_a_pair_are_told_as_parameters(show: Show)
 
 
 def vit() -> tuple[nn.Module, Tensor]:
-    """A ViT whose class token takes most from the patches."""
+    """A ViT whose class token depends mostly on the patches."""
     torch.manual_seed(0)
     model = ClassToken()
     with torch.no_grad():
@@ -182,7 +182,7 @@ def test_from_the_winning_class_of_a_vit_to_a_patch_of_the_picture_by_clicks_alo
     for k, name in enumerate(EXPLAIN_PATH):
         views.wait_idle()
         expect(question).to_contain_text(f"Why is {name},")
-        # The number is the network's at the place that is asked for, and its terms add up to it.
+        # The number is the network's at the requested position, and its terms add up to it.
         place, chosen = views.get("pixel"), views.get("selected")["channel"]
         own = displayed_value(plan, values, name)[0, winner if chosen is None else chosen]
         truth = float(own.flat[0] if own.size == 1 else own[place["y"], place["x"]])
@@ -194,7 +194,7 @@ def test_from_the_winning_class_of_a_vit_to_a_patch_of_the_picture_by_clicks_alo
             float(sums.get_attribute(f"data-{n}") or "nan") for n in ("total", "stored")
         )
         assert (total, stored) == (approx_float32(truth), approx_float32(truth))
-        # Those that count most come first; where one number alone is meant, it is that one.
+        # Terms are sorted by size; a single source has the number itself.
         amounts = [parse_number(t.rpartition("\n")[2]) for t in ways.all_inner_texts() if "\n" in t]
         assert amounts == sorted(amounts, key=abs, reverse=True)
         if layers[name].explanation in ("moved", "concatenation"):
@@ -209,7 +209,7 @@ def test_from_the_winning_class_of_a_vit_to_a_patch_of_the_picture_by_clicks_alo
             expect(question).to_contain_text(f"{name}, {words} =")
         expect(crumbs).to_have_count(k)
         ways.first.click()
-    # Pixels of the picture that the patch's convolution reads, those of the patch it has come to.
+    # The pixels read by the patch's convolution are those of the patch that the trace reached.
     end = page.locator(".nbg-given")
     expect(end.locator("strong")).not_to_have_text("…")
     channel, y, x_ = (int(k) for k in re.findall(r"(?:channel|y|x) (\d+)", end.inner_text()))
@@ -219,7 +219,8 @@ def test_from_the_winning_class_of_a_vit_to_a_patch_of_the_picture_by_clicks_alo
     assert [text.partition(",")[0] for text in crumbs.all_inner_texts()] == EXPLAIN_PATH
     patch = re.search(r"y (\d), x (\d)", crumbs.last.inner_text())
     assert patch and (y // 4, x_ // 4) == tuple(map(int, patch.groups()))
-    # The convolution's own step: of the three channels the one that gives most, all of its patch.
+    # The convolution's step: the channel, of three, with the largest contribution, over its whole
+    # patch.
     kernel = model.patches.weight.detach().numpy()
     row, column = y // 4 * 4, x_ // 4 * 4
     which = int(re.search(r"channel (\d)", crumbs.last.inner_text())[1])
@@ -241,7 +242,7 @@ def test_from_the_winning_class_of_a_vit_to_a_patch_of_the_picture_by_clicks_alo
 def test_no_step_of_the_way_is_a_dead_end(
     show: Show, model: Callable[[], nn.Module], shape: tuple[int, ...], first: str, least: int
 ) -> None:
-    """What counts most leads to the input, through nn.MultiheadAttention and shifted windows."""
+    """Largest terms lead to the input, via nn.MultiheadAttention and shifted windows."""
     torch.manual_seed(2)
     x = torch.rand(shape)
     views, (plan, values) = open_views(show, model(), x)
@@ -292,7 +293,7 @@ def test_attention_is_asked_for_by_head_query_and_key_in_headings_and_crumbs(sho
     assert parse_number(question.inner_text().rpartition("=")[2]) == pytest.approx(
         float(values[name][0, 1, 0, 6]), abs=6e-4
     )
-    # Another pair by their numbers.
+    # Another pair, selected by token numbers.
     page.get_by_role("spinbutton", name="Query").fill("4")
     page.get_by_role("spinbutton", name="Key").fill("0")
     page.get_by_role("spinbutton", name="Head").fill("0")
@@ -302,7 +303,7 @@ def test_attention_is_asked_for_by_head_query_and_key_in_headings_and_crumbs(sho
     page.locator("[data-origin]").first.click()
     expect(question).to_contain_text("Why is blocks.1.attn: mul,")
     expect(crumbs).to_contain_text(f"{name}, {words}")
-    # The scores before it are of the same pair, each product of a feature of both.
+    # The scores before it belong to the same pair; each product is of one feature of both.
     views.wait_idle()
     page.locator("[data-origin]").first.click()
     expect(question).to_contain_text(f"Why is blocks.1.attn: q @ k.T, {words} =")
@@ -317,7 +318,7 @@ def test_attention_is_asked_for_by_head_query_and_key_in_headings_and_crumbs(sho
 
 
 def test_a_step_leads_to_the_example_that_the_number_is_of(show: Show) -> None:
-    """Tokens stand in front of examples there, and behind them before."""
+    """After the transpose the token axis precedes the example axis; before it, it follows."""
     torch.manual_seed(3)
     views, (_, values) = open_views(show, MovingLayers(), torch.rand(2, 8, 6, 8))
     page = views.page
@@ -334,7 +335,7 @@ def test_a_step_leads_to_the_example_that_the_number_is_of(show: Show) -> None:
 
 
 class WordConv(nn.Module):
-    """A convolution over words, by the rows of a table that their numbers choose."""
+    """A convolution over words, with embeddings looked up by word index."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -363,7 +364,7 @@ def test_a_word_says_which_row_of_the_table_its_number_chooses(show: Show) -> No
 
 
 class UnexplainedLayer(nn.Module):
-    """A layer that is not explained between two that are."""
+    """An unexplained layer between two explained ones."""
 
     def __init__(self) -> None:
         super().__init__()

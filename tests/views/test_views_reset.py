@@ -1,4 +1,4 @@
-"""Views that were put back for the next test: they are, show and compute what new ones do."""
+"""Views reset for the next test have the same state, display and results as new ones."""
 
 import difflib
 import io
@@ -22,8 +22,7 @@ from webgl_page import encode
 Show = Callable[..., ViewsPage]
 Site = tuple[str, dict[str, bytes]]
 
-# But for times, for counts of what was asked, and for the status line, which tells of building
-# shaders.
+# All state except times, request counts, and the status line, which reports shader compilation.
 READ_PAGE_STATE = """() => {
   const kept = (key, value) =>
     value instanceof Map || value instanceof Set ? [...value]
@@ -64,17 +63,17 @@ READ_PAGE_STATE = """() => {
   };
 }"""
 READ = "async (key) => Array.from(await views.state.session.value.read(key))"
-# The most by which a few pixels of round corners differ when Chromium draws them once more.
+# The maximum number of antialiased corner pixels that differ when Chromium redraws them.
 SMOOTHED_PIXELS = 16
 KEYS = ("encoder.2", "decoder.3", "output")
 
 
 def page_state(views: ViewsPage) -> dict[str, Any]:
-    """What the page shows, has and computes."""
+    """The page's display, state and results."""
     page = views.page
     page.wait_for_function("() => document.fonts.status === 'loaded'")
     views.wait_idle()
-    page.add_style_tag(content=".nbg-status { visibility: hidden }")  # it tells milliseconds
+    page.add_style_tag(content=".nbg-status { visibility: hidden }")  # it shows milliseconds
     picture = page.screenshot()
     page.evaluate("() => document.head.lastElementChild.remove()")
     return {
@@ -191,7 +190,7 @@ DISTURBANCES = (
 
 
 def state_differences(new: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-    """What is not the same, as it was and is; of the page the elements."""
+    """The differences, as (before, after); for the page, a diff of its elements."""
     changed: dict[str, Any] = {
         name: (new[name], found[name]) for name in new if found[name] != new[name]
     }
@@ -215,7 +214,7 @@ def open_views(page: Page, site: Site) -> ViewsPage:
 
 @pytest.fixture(scope="module")
 def new_state_cache() -> dict[str, Any]:
-    """What `new_state` found, for all tests of this file."""
+    """The cached result of `new_state`, shared by all tests of this file."""
     return {}
 
 
@@ -223,7 +222,7 @@ def new_state_cache() -> dict[str, Any]:
 def new_state(
     new_state_cache: dict[str, Any], gl_page: Callable[..., Page], static_site: Site
 ) -> dict[str, Any]:
-    """How the autoencoder stands in a new document."""
+    """The state of the autoencoder's views in a new document."""
     if not new_state_cache:
         new_state_cache.update(page_state(open_views(gl_page("llvmpipe"), static_site)))
     return new_state_cache

@@ -1,4 +1,4 @@
-"""What a reader keeps of a view: pictures with the canvas's pixels, videos that browsers play."""
+"""Saving a view: pictures with the canvas's own pixels, and videos that browsers can play."""
 
 import base64
 import io
@@ -22,14 +22,14 @@ from webgl_page import encode
 
 Show = Callable[..., ViewsPage]
 SEED = 26
-# Runs another input.
+# Runs the network on another input.
 RUN_INPUT = """async (text) => {
   const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   const session = views.state.session.value;
   session.write('input', new Float32Array(bytes.buffer));
   views.state.run.value = await session.run();
 }"""
-# The size of a video, and the colour in the middle of each of its frames as it is played.
+# The size of a video, and the colour at the centre of each frame as played.
 PLAY_VIDEO = """async (text) => {
   const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   const video = document.createElement('video');
@@ -61,7 +61,7 @@ def open_save_menu(page: Page) -> None:
 
 
 def save_file(page: Page, button: str) -> Download:
-    """The file that a button saves."""
+    """Click a button and return the file it saves."""
     with page.expect_download() as found:
         page.get_by_role("button", name=button).click()
     return found.value
@@ -87,7 +87,7 @@ def test_a_picture_has_the_pixels_of_its_canvas_and_of_the_view(show: Show) -> N
     times = round(canvas.evaluate("one => one.getBoundingClientRect().width / one.width"))
     assert times > 10
     np.testing.assert_array_equal(found, drawn.repeat(times, 0).repeat(times, 1))
-    # The list is closed, and no part of the view's picture.
+    # The menu is closed and doesn't appear in the view's picture.
     expect(page.get_by_role("group", name="Save")).to_have_count(0)
     open_save_menu(page)
     download = save_file(page, "Picture of this view")
@@ -100,10 +100,10 @@ def test_a_picture_has_the_pixels_of_its_canvas_and_of_the_view(show: Show) -> N
     assert place is not None
     top, left = round(place["y"] - box["y"]), round(place["x"] - box["x"])
     inside = view[top : top + found.shape[0], left : left + found.shape[1]]
-    # Not its edges: boxes of a view begin on fractions of a pixel.
+    # Without edges: boxes in a view start at fractional pixels.
     middle = slice(times // 2, None, times)
     np.testing.assert_array_equal(inside[middle, middle], drawn)
-    # Esc and a press elsewhere close the list, and lead nowhere.
+    # Esc or a click elsewhere closes the menu and has no other effect.
     for leave in (
         lambda: page.keyboard.press("Escape"),
         lambda: page.locator(".nbg-title").click(),
@@ -133,11 +133,11 @@ def test_a_video_of_the_output_shows_each_run(show: Show) -> None:
     data = Path(download.path()).read_bytes()
     assert data[:4] == bytes.fromhex("1a45dfa3"), "no EBML header"
     played = page.evaluate(PLAY_VIDEO, base64.b64encode(data).decode())
-    # Whole pixels a value, 256 at least.
+    # A whole number of pixels per value, 256 at least.
     assert played["size"] == [15 * 18, 12 * 18]
     seen = np.array(played["seen"])
     assert seen.size > 8
-    # What was 0.25 and then 0.75 of grey's 0 to 1, but for what a codec does.
+    # 0.25, then 0.75 on the grey scale from 0 to 1, up to codec errors.
     assert abs(int(seen[1]) - 64) < 8
     assert abs(int(seen[-1]) - 191) < 8
     changes = np.flatnonzero(np.diff(seen > 128))
@@ -206,7 +206,7 @@ def test_an_exported_page_keeps_pictures_and_videos(
     data = Path(save_file(page, "Stop recording").path()).read_bytes()
     assert data[:4] == bytes.fromhex("1a45dfa3")
     assert len(data) > 1000
-    # Weights are numbers to read there.
+    # Weights are read-only there.
     page.evaluate(
         "async () => (await window.nbglcnn).show({ name: 'filters', layer: 'encoder.3' })"
     )

@@ -1,4 +1,4 @@
-"""Networks over signals: filters are curves, and fields are ranges on the signal's own curve."""
+"""Networks over signals: filters are curves, receptive fields are ranges on the signal's curve."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ Show = Callable[..., ViewsPage]
 
 
 def curve_ink(drawn: np.ndarray) -> np.ndarray:
-    """Where a picture has the ink of a curve, in blue or orange, not the shade below it."""
+    """A mask of the curve's blue or orange line, without the shading below it."""
     colours = drawn.astype(int)
     return np.abs(colours[..., 2] - colours[..., 0]) > 90
 
@@ -72,7 +72,7 @@ def test_curves_of_filters_stand_in_rows_and_columns_with_a_common_range(show: S
     weights = model[0].weight.detach().numpy()
     box = canvas.bounding_box()
     assert box is not None
-    wide, high = 39, 20  # of a curve; 6 pixels lie between two
+    wide, high = 39, 20  # of a curve; the gap is 6 pixels
     assert (box["width"], box["height"]) == (2 * wide + 6, 3 * high + 12)
     for output, taken in np.ndindex(3, 2):
         for tap in (0, 3):
@@ -86,7 +86,7 @@ def test_curves_of_filters_stand_in_rows_and_columns_with_a_common_range(show: S
     assert rows.min() >= high + 6 and rows.max() <= 2 * high + 6
     assert columns.min() == pytest.approx(2 * wide / 5, abs=1)
     assert columns.max() + 1 == pytest.approx(3 * wide / 5, abs=1)  # its right edge
-    # Below the maps too.
+    # Also below the maps.
     views.set(layerSection="maps", selected={"layer": "2", "channel": 0})
     small = views.page.locator("canvas[data-kernels='2.weight']")
     expect(small).to_be_visible()
@@ -115,7 +115,7 @@ def test_a_receptive_field_is_a_range_on_the_signals_curve(show: Show) -> None:
     np.testing.assert_allclose(ends, [places[0] / 96, (places[-1] + 1) / 96], atol=1e-3)
     assert (inner["y"], inner["height"]) == pytest.approx((outer["y"], 96), abs=0.5)
     expect(field).to_contain_text(f"x {places[0]} to {places[-1]}")
-    # The curve is the signal, with its numbers.
+    # The curve matches the signal's values.
     signal, ink = x.detach()[0, 0].numpy(), curve_ink(canvas_pixels(canvas))
     whole = x.detach()[0].numpy()
     low, high = min(0, whole.min()), max(0, whole.max())

@@ -1,4 +1,4 @@
-"""Values that are no maps of a convolution in the views: heads of attention; NaN and infinity."""
+"""Display of special values: attention heads, and NaN and infinity."""
 
 import re
 from collections.abc import Callable
@@ -23,7 +23,7 @@ TOKENS, HEADS = 16, 4
 
 @pytest.fixture(scope="module")
 def attention_cases() -> tuple[Plan, np.ndarray, dict[str, np.ndarray]]:
-    """One by hand, heads along the second axis, and PyTorch's, heads along the first."""
+    """A handwritten attention (heads on the second axis), and PyTorch's (heads on the first)."""
     torch.manual_seed(5)
     model, x = (
         nn.Sequential(PerHeadAttention(32, HEADS), TorchAttention(32, HEADS)).eval(),
@@ -81,7 +81,7 @@ def test_a_value_of_a_head_is_explained(
 
 
 class NonfiniteChannel(nn.Module):
-    """One channel of a layer has a NaN, and varies least."""
+    """One channel of a layer is NaN and varies least."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -152,7 +152,7 @@ def test_the_channels_of_an_onnx_picture_are_grey_in_its_range_on_its_layer_tab(
 
 
 def assert_grid(views: ViewsPage, channels: np.ndarray) -> None:
-    """The three channels, (3, 8, 8, RGB), stand beside each other."""
+    """Check that the three channels, (3, 8, 8, RGB), are drawn side by side."""
     drawn = canvas_pixels(views.page.locator(".nbg-grid canvas").first).astype(int)
     side = drawn.shape[0]
     gap = (drawn.shape[1] - 3 * side) // 2
@@ -194,7 +194,7 @@ def test_the_histogram_of_one_number_is_one_bar_in_the_middle(
 
 
 class Segmenter(nn.Module):
-    """Two modules, a class for each pixel, and a number for each picture."""
+    """Two modules, class scores for each pixel, and a number for each picture."""
 
     def __init__(self) -> None:
         super().__init__()

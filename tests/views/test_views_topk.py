@@ -1,4 +1,4 @@
-"""The largest classes, and those of a segmentation: picked out while somebody looks."""
+"""The largest classes, also of a segmentation: selected only while visible."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from display_kind_models import Segmenter
 from views_page import ViewsPage, parse_number
 from webgl_page import encode
 
-# Draws of the programs that pick scores out, by a name in their text.
+# Counts draws of the top-k programs, identified by a name in their source.
 COUNT_DRAWS = """(name) => {
   const own = WebGL2RenderingContext.prototype;
   const { shaderSource, attachShader, useProgram, drawArrays } = own;
@@ -41,7 +41,7 @@ COUNT_DRAWS = """(name) => {
 }"""
 SCROLL_AWAY = "() => { document.body.style.paddingTop = '5000px'; scrollTo(0, 0); }"
 SCROLL_BACK = "() => { document.body.style.paddingTop = '0'; }"
-# Floats that are brought here from the device.
+# Counts the floats read back from the device.
 COUNT_READBACKS = """() => {
   const own = WebGL2RenderingContext.prototype;
   const { getBufferSubData } = own;
@@ -57,7 +57,7 @@ COUNT_READBACKS = """() => {
 def counted_views(
     gl_page: Callable[..., Page], static_site: tuple[str, dict[str, bytes]]
 ) -> Callable[..., ViewsPage]:
-    """counted(name, plan, x): the views of a network, whose draws by that name are counted."""
+    """open_views(name, plan, x): a network's views, counting draws of programs by that name."""
 
     def open_views(name: str, plan: nbglcnn.Plan, x: np.ndarray) -> ViewsPage:
         page = gl_page("llvmpipe")
@@ -70,7 +70,7 @@ def counted_views(
 
 
 def take_draw_count(views: ViewsPage) -> int:
-    """Since this was asked last."""
+    """The draws since the last call."""
     views.wait_idle()
     return int(views.page.evaluate("() => { const n = picked; picked = 0; return n; }"))
 
@@ -80,7 +80,7 @@ def feed_input(views: ViewsPage, key: str, x: np.ndarray) -> None:
 
 
 def assert_topk_rows(views: ViewsPage, model: nn.Module, x: np.ndarray, example: int = 0) -> None:
-    """The rows are the largest of PyTorch's."""
+    """Check that the rows are the largest of PyTorch's scores."""
     rows = views.page.locator("[data-layer='output'] .nbg-top-row").all_inner_texts()
     assert len(rows) >= 5
     with torch.no_grad():
@@ -117,7 +117,7 @@ def test_a_thousand_classes_are_picked_out_only_while_their_list_is_in_sight(
     views.wait_idle()
     feed_input(views, "input", second)
     assert take_draw_count(views) == 0
-    # A picture of the view has them of now, wherever it is.
+    # A saved picture of the view has current scores, even if the view isn't visible.
     page.evaluate("async () => { for (const screen of views.state.viewCaptures) await screen(); }")
     assert take_draw_count(views) == 2
     assert_topk_rows(views, model, second, 1)
@@ -130,7 +130,7 @@ def test_a_thousand_classes_are_picked_out_only_while_their_list_is_in_sight(
     feed_input(views, "input", first)
     assert take_draw_count(views) == 0
     views.set(tab="network")
-    feed_input(views, "input", third)  # all of it is NaN
+    feed_input(views, "input", third)  # entirely NaN
     views.wait_idle()
     assert_topk_rows(views, model, third, 1)
 

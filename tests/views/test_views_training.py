@@ -1,4 +1,4 @@
-"""The Train tab: what it shows of a training, what it asks for and writes into the record."""
+"""The Train tab: its display of a training, its requests, and its changes of the record."""
 
 import re
 from collections.abc import Callable
@@ -25,7 +25,7 @@ CLASS_NAMES = ["T-shirt", "trousers", "pullover", "dress"]
 
 @cache
 def autoencoder_case() -> tuple[Plan, np.ndarray, TrainingCase]:
-    """An autoencoder of four layers, and its training."""
+    """A small autoencoder, its input and its training."""
     torch.manual_seed(0)
     model = nn.Sequential(
         nn.Conv2d(1, 6, 3, 2, 1), nn.ReLU(), nn.ConvTranspose2d(6, 1, 4, 2, 1), nn.Sigmoid()
@@ -38,7 +38,7 @@ def autoencoder_case() -> tuple[Plan, np.ndarray, TrainingCase]:
 
 @cache
 def classifier_case() -> tuple[Plan, np.ndarray, TrainingCase]:
-    """A classifier of four kinds of pictures, and its training."""
+    """A classifier of four kinds of pictures, its input and its training."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 4))
     labels = np.arange(40) % 4
@@ -84,7 +84,7 @@ def test_the_tab_is_there_with_a_training_alone(show: Callable[..., ViewsPage]) 
     views = show(plan, inputs)
     tabs = views.page.locator(".nbg-tabs [role=tab]")
     expect(tabs).to_have_text(["Network", "Layer", "Profile"])
-    views.set(tab="train")  # as an exported page may say
+    views.set(tab="train")  # possible in an exported page
     expect(views.page.locator(".nbg-line").first).to_be_visible()
     training.show_training(views)
     expect(tabs).to_have_text(["Network", "Layer", "Train", "Profile"])
@@ -102,9 +102,10 @@ def test_the_curves_are_those_of_the_losses(show: Callable[..., ViewsPage]) -> N
     expect(figure).to_have_attribute("aria-label", said)
     expect(views.page.locator(".nbg-chart-train")).to_have_text(f"train{losses[-1]:.4f}")
     expect(views.page.locator(".nbg-chart-held")).to_have_text(f"held out{held[-1][1]:.4f}")
-    # The blue line falls as the losses do, on an axis of factors.
+    # The blue line falls with the losses, on a logarithmic axis.
     canvas = views.page.locator(".nbg-chart canvas").first
-    # uPlot enlarges whole pixels alone: of "10.998px" it takes the 998 on a finer screen.
+    # uPlot scales only whole pixel sizes: of "10.998px" it would scale the 998 on a high-DPI
+    # screen.
     font = canvas.evaluate("canvas => canvas.getContext('2d').font")
     assert re.match(r"1\dpx ", font), font
     picture = canvas_pixels(canvas).astype(int)
@@ -121,7 +122,7 @@ def test_the_curves_are_those_of_the_losses(show: Callable[..., ViewsPage]) -> N
     slope, base = np.polyfit(logs, heights, 1)
     assert slope < 0
     np.testing.assert_allclose(heights, slope * np.array(logs) + base, atol=4)
-    # What stands under the pointer is a step's own numbers.
+    # The tooltip shows the numbers of the step under the pointer.
     lines = views.page.locator(".nbg-chart-lines").first
     tip = views.hover(lines, (46 + plot / 2) / picture.shape[1], 0.5)
     assert tip.startswith("step 20")
@@ -232,7 +233,7 @@ def test_another_batch_and_frozen_layers_are_asked_for(show: Callable[..., Views
     size.press("ControlOrMeta+a")
     for step, digit in enumerate("16"):
         size.press(digit)
-        set_progress(views, step=900 + step)  # the view is drawn again while it trains
+        set_progress(views, step=900 + step)  # training redraws the view
         expect(page.locator("[data-now]")).to_contain_text(f"step {900 + step}")
     assert training_record(views)["batch_size"] == 0
     size.press("Enter")
@@ -241,12 +242,12 @@ def test_another_batch_and_frozen_layers_are_asked_for(show: Callable[..., Views
     assert training_record(views)["frozen"] == ["2.weight", "2.bias"]
     button = page.get_by_role("button", name="MSE · Adam · batch 16 · 1 of 2 layers")
     expect(button).to_be_visible()
-    expect(page.get_by_role("checkbox", name="0")).to_be_disabled()  # one has to learn
+    expect(page.get_by_role("checkbox", name="0")).to_be_disabled()  # one layer must be trained
     page.get_by_role("checkbox", name="2").check()
     assert training_record(views)["frozen"] == []
     page.keyboard.press("Escape")
     expect(size).to_have_count(0)
-    # Python prepares another one.
+    # Python compiles another training.
     set_progress(views, phase="waiting")
     expect(page.locator(".nbg-train [role=status]")).to_contain_text(
         "Python is compiling the network"
@@ -272,7 +273,7 @@ def test_weights_and_gradients_are_watched_while_they_are_seen(
     views, _ = open_training(show)
     first = ["0.weight", "0.bias", "grad 0.weight", "grad 0.bias"]
     assert first in requested(views)["watches"]
-    assert requested(views)["watching"] == 2  # and what the checkpoints are of
+    assert requested(views)["watching"] == 2  # and the checkpoints' layer
     views.page.get_by_role("combobox", name="Watched layer").select_option("2")
     expect(views.page.locator(".nbg-learning")).to_have_attribute("data-layer", "2")
     assert requested(views)["watches"][-1][0] == "2.weight"
@@ -347,7 +348,7 @@ def test_a_checkpoint_is_shown_and_gone_back_to(show: Callable[..., ViewsPage]) 
     assert requested(views)["looks"] == [113, 105, None, 105, None]
     expect(said).to_have_text("")
     expect(page.locator(".nbg-train")).to_be_visible()
-    # Along the curve.
+    # Drag along the curve.
     box = dots.bounding_box()
     assert box is not None
     place = page.locator(".nbg-step-dot").nth(3).bounding_box()
@@ -405,7 +406,7 @@ def test_a_checkpoints_row_shows_the_change_of_its_weights_and_its_pictures(
     expect(page.locator(".nbg-checkpoint-heading")).not_to_contain_text("change")
     blank = canvas_pixels(page.locator("canvas[data-tiles='2.weight step 0']")).astype(int)
     assert np.abs(blank[..., 0] - blank[..., 2]).max() > 50
-    # The pictures are the predictions.
+    # The pictures show the predictions.
     shown = canvas_pixels(page.locator("canvas[data-prediction='example 1, step 21']"))[..., 0]
     found = decode(training.progress["checkpoints"][-1]["predictions"]["f32"]).reshape(6, 12, 12)[0]
     np.testing.assert_allclose(shown, np.rint(found * 255), atol=1)
@@ -472,7 +473,7 @@ def test_marks_and_branches_are_on_the_curve(show: Callable[..., ViewsPage]) -> 
         assert before.shape == after.shape and (before != after).any()
 
     retry_until_passes(views.page, redrawn)
-    # One that went further than the curve of now ends within the axes, where no label stands.
+    # A branch longer than the current curve ends within the axes, away from the labels.
     set_progress(views, branches=[{"losses": higher * 4, "accuracies": [], "heldOut": []}])
     wait_frames(views.page, 6)
     plot, canvas_box = (
@@ -530,7 +531,7 @@ def test_it_is_whole_and_accessible_at_any_width(
         checkpoint_row(views, 5).click()
     if what == "classes":
         views.set(classNames=CLASS_NAMES)
-    # With another branch, and a checkpoint of other layers; with the settings open, and closed.
+    # With a further branch, and a checkpoint with other layers; with the settings open and closed.
     branches = [{"losses": training.progress["losses"], "accuracies": [], "heldOut": []}]
     checkpoints = "views.state.progress.value.checkpoints.map(" + (
         "(one, k) => ({ ...one, fits: k !== 1, branch: k === 1 ? 1 : 0 }))"

@@ -1,4 +1,4 @@
-"""Weights edited by hand in Filters: which element a cell is, what is sent, and what comes back."""
+"""Editing weights in Filters: the element of a cell, the edits sent, and the response."""
 
 import re
 from collections.abc import Callable
@@ -20,13 +20,13 @@ from views_page import ViewsPage
 
 Show = Callable[..., ViewsPage]
 SEED = 25
-# In the place of Python: what is asked of it is kept, and nothing comes back.
+# A stub for Python: records requests and sends no response.
 RECORD_REQUESTS = """() => {
   globalThis.asked = [];
   views.state.setWeight.value = (edit) => asked.push({ ...edit, time: performance.now() });
 }"""
 FOCUSED_LABEL = "() => document.activeElement.getAttribute('aria-label')"
-# The number of the cell with the focus, which the page has read from its device.
+# Whether the focused cell shows this number, which the page has read back from the device.
 IS_CELL_VALUE = """([number]) => {
   const text = document.activeElement.getAttribute('aria-label')?.split(' ')[1] ?? '';
   return Math.abs(Number(text.replace('−', '-')) - number) < 1e-6;
@@ -47,7 +47,7 @@ LAYERS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 
 
 def parse_index(layer: nn.Module, place: str) -> tuple[int, ...]:
-    """The index in PyTorch's weight of "kernel 3, input 1, row 2, column 0"."""
+    """The index into PyTorch's weight for "kernel 3, input 1, row 2, column 0"."""
     numbers = [int(text) for text in re.findall(r"\d+", place)]
     if isinstance(layer, nn.Linear):
         return numbers[0], numbers[1]
@@ -55,7 +55,7 @@ def parse_index(layer: nn.Module, place: str) -> tuple[int, ...]:
     groups = layer.groups
     assert isinstance(groups, int)
     if isinstance(layer, nn.Conv1d):
-        inside = inside[1:]  # it has one row
+        inside = inside[1:]  # a single row
     if isinstance(layer, nn.ConvTranspose2d):
         return taken, output % (layer.out_channels // groups), *inside
     per_group = layer.in_channels // groups
@@ -64,7 +64,7 @@ def parse_index(layer: nn.Module, place: str) -> tuple[int, ...]:
 
 
 def open_filters(show: Show, model: nn.Module, x: torch.Tensor, layer: str) -> ViewsPage:
-    """The Filters of a layer, where what is asked of Python is kept."""
+    """Open the Filters of a layer; requests to Python are recorded."""
     views = show(nbglcnn.compile(model.eval(), x), x.numpy())
     views.page.evaluate(RECORD_REQUESTS)
     views.open_layer(layer)
@@ -74,19 +74,19 @@ def open_filters(show: Show, model: nn.Module, x: torch.Tensor, layer: str) -> V
 
 
 def focused_cell(page: Page) -> tuple[float, str, bool]:
-    """What the cell with the focus says: its number, where it is, whether it was edited."""
+    """The focused cell's label: its number, its position, and whether it was edited."""
     found = CELL_LABEL.match(page.evaluate(FOCUSED_LABEL))
     assert found is not None, page.evaluate(FOCUSED_LABEL)
     return float(found["number"].replace("−", "-")), found["place"], found["edited"] is not None
 
 
 def requested_edits(page: Page) -> list[dict[str, Any]]:
-    """What was asked of Python since."""
+    """The edits requested since the last call."""
     return list(page.evaluate("() => asked.splice(0)"))
 
 
 def apply_edits(weight: torch.Tensor, edits: list[dict[str, Any]]) -> np.ndarray:
-    """A parameter with these edits."""
+    """Apply edits to a parameter."""
     flat = weight.detach().numpy().copy().reshape(-1)
     for edit in edits:
         flat[edit["index"] : edit["index"] + len(edit["values"])] = edit["values"]
@@ -94,7 +94,7 @@ def apply_edits(weight: torch.Tensor, edits: list[dict[str, Any]]) -> np.ndarray
 
 
 def drag_cell(page: Page, cell: Locator, up: float, steps: int = 5, pause_ms: float = 0) -> None:
-    """Press on a cell's middle and go up by so many pixels, with a pause half-way."""
+    """Press at a cell's centre and drag up by `up` pixels, with a pause half-way."""
     cell.scroll_into_view_if_needed()
     box = cell.bounding_box()
     assert box is not None
@@ -125,7 +125,7 @@ def test_each_cell_is_its_element_of_pytorchs_weight(show: Show, name: str) -> N
         x, y = random.uniform(0.02, 0.98, 2)
         page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])
         if page.locator(".nbg-tip").count() == 0:
-            continue  # between kernels
+            continue  # gap between kernels
         tip = page.locator(".nbg-tip").inner_text()
         page.mouse.down()
         page.mouse.up()
@@ -140,7 +140,7 @@ def test_each_cell_is_its_element_of_pytorchs_weight(show: Show, name: str) -> N
         flat = int(np.ravel_multi_index(at, weight.shape))
         assert (edit["name"], edit["index"], edit["values"]) == ("0.weight", flat, [-0.375])
         seen.add(flat)
-    # All weights that make its output channel, and no other.
+    # Zeroes exactly the weights of this output channel.
     page.get_by_role("button", name="Zero").click()
     expected = weight.detach().numpy().copy()
     if isinstance(layer, nn.ConvTranspose2d):
@@ -159,13 +159,13 @@ def test_numbers_are_stepped_typed_and_pasted_from_the_keyboard(show: Show) -> N
     page.get_by_role("button", name="Edit 0.weight").click()
     first = page.get_by_role("gridcell").first
     first.focus()
-    # One stop of the Tab key; arrows stay in the kernel, pages go through all.
+    # A single tab stop; arrows stay in the kernel, Page keys go through all kernels.
     assert page.locator("[role=gridcell][tabindex='0']").count() == 1
     for key in ("ArrowLeft", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowDown", "PageDown"):
         page.keyboard.press(key)
     assert focused_cell(page)[1:] == ("kernel 0, input 1, row 1, column 2", False)
     assert views.get("selected")["layer"] == "0", "the arrows went to another layer"
-    # A hundredth of the range that the colours tell apart, with Shift a tenth of that.
+    # One step is a hundredth of the colour range, with Shift a tenth of that.
     unit = 2 * float(weight.abs().max()) / 100
     now = float(weight[0, 1, 1, 2])
     page.keyboard.press("Alt+ArrowUp")
@@ -176,7 +176,7 @@ def test_numbers_are_stepped_typed_and_pasted_from_the_keyboard(show: Show) -> N
         pytest.approx([now + by * unit], rel=1e-6) for by in (1, 2, 1.9)
     ]
     assert {edit["step"] for edit in edits} == {edits[0]["step"]}, "undone together"
-    # What is not a number is not sent, and says why; Esc leaves it.
+    # Invalid numbers aren't sent, and the reason is shown; Esc cancels.
     field, alert = page.locator(".nbg-typed"), page.get_by_role("alert")
     for text, why in (
         ("0,5", "Use a decimal point: 0.5"),
@@ -192,7 +192,7 @@ def test_numbers_are_stepped_typed_and_pasted_from_the_keyboard(show: Show) -> N
         expect(field).to_have_count(0)
         expect(alert).to_have_count(0)
     assert views.get("tab") == "layer", "Esc led out of the view"
-    # Lines of numbers, from the chosen cell on.
+    # Paste rows of numbers, starting at the selected cell.
     paste = """text => {
       const clipboardData = new DataTransfer();
       clipboardData.setData('text/plain', text);
@@ -209,11 +209,11 @@ def test_numbers_are_stepped_typed_and_pasted_from_the_keyboard(show: Show) -> N
     page.evaluate(paste, "1, 2\n3")
     expect(alert).to_contain_text("differ in length")
     assert requested_edits(page) == []
-    # A digit begins to type.
+    # A digit starts typing.
     page.keyboard.type("-25")
     page.keyboard.press("Enter")
     assert [edit["values"] for edit in requested_edits(page)] == [[-25]]
-    # A factor is of the weights that the filter had.
+    # A factor multiplies the weights that the filter had before the typing began.
     factor = page.get_by_label("Factor of Filter 0")
     factor.press("ControlOrMeta+a")
     factor.press("-")
@@ -243,7 +243,7 @@ def test_a_drag_waits_for_the_numbers_of_its_last_edit(show: Show) -> None:
     cell = page.get_by_role("gridcell").nth(4)
     drag_cell(page, cell, 40, steps=40)
     edits = requested_edits(page)
-    # Nothing comes back here: it was not waited for longer than 0.4 s, and the last was sent.
+    # No response arrives: each edit waits 0.4 s at most, and the last one was sent.
     assert 1 <= len(edits) <= 8
     times = [edit["time"] for edit in edits]
     assert all(after - before > 350 for before, after in pairwise(times[:-1]))
@@ -254,13 +254,13 @@ def test_a_drag_waits_for_the_numbers_of_its_last_edit(show: Show) -> None:
     # A click changes nothing.
     cell.click()
     assert requested_edits(page) == []
-    # With Shift a tenth as fast, from where it stands now.
+    # With Shift a tenth as fast, from the current value.
     page.keyboard.down("Shift")
     drag_cell(page, cell, 40)
     page.keyboard.up("Shift")
     edits = requested_edits(page)
     assert edits[-1]["values"] == pytest.approx([start + 44 * unit], rel=1e-5)
-    # A slider over all weights of a filter, in one step.
+    # A slider scales all weights of a filter, in one undo step.
     weight = conv.weight.detach().numpy()
     page.get_by_role("slider", name="Scale Filter 0").fill("0.5")
     edits = requested_edits(page)
@@ -268,7 +268,7 @@ def test_a_drag_waits_for_the_numbers_of_its_last_edit(show: Show) -> None:
     expected = weight.copy()
     expected[0] *= 0.5
     np.testing.assert_allclose(apply_edits(conv.weight, edits), expected, rtol=1e-6)
-    # A finger on a number doesn't scroll the page; on the small picture it does.
+    # Touching a number doesn't scroll the page; touching the small picture does.
     how = "one => getComputedStyle(one).touchAction"
     assert cell.evaluate(how) == "none"
     assert page.locator("canvas[data-kernels]").evaluate(how) == "auto"
@@ -326,7 +326,7 @@ def test_python_has_what_is_dragged_and_undo_brings_every_bit_back(
         weight = before[name].numpy()
 
         def same_as_pytorch(state: dict[str, torch.Tensor]) -> None:
-            """Python's weights are these, bit for bit, and the output is PyTorch's with them."""
+            """Python's weights equal these bit for bit, and the output is PyTorch's with them."""
             given = "{k: v.numpy() for k, v in viewer.state_dict().items()}"
             found = notebook.read_array(given)
             for key, value in state.items():
@@ -342,7 +342,7 @@ def test_python_has_what_is_dragged_and_undo_brings_every_bit_back(
         cell = page.get_by_role("gridcell").nth(4)
         drag_cell(
             page, cell, 30, steps=15, pause_ms=1200
-        )  # longer than keys of one step may be apart
+        )  # longer than the maximum gap between keys of one step
         changed = page.locator(".nbg-weight-edited", has_text="weights changed")
         expect(changed).to_have_text(f"1 of {weight.size} weights changed")
         expect(page.locator("canvas[data-corners='1']")).to_have_count(1)
@@ -356,7 +356,7 @@ def test_python_has_what_is_dragged_and_undo_brings_every_bit_back(
         assert state[name][0, 0, 1, 1].item() == pytest.approx(float(dragged), rel=1e-6)
         same_as_pytorch(state)
 
-        cell.focus()  # the notebook's cells had it
+        cell.focus()  # the notebook's cells had the focus
         page.keyboard.press("ArrowRight")
         page.keyboard.press("Enter")
         page.keyboard.type("0.25")
@@ -371,7 +371,7 @@ def test_python_has_what_is_dragged_and_undo_brings_every_bit_back(
         page.get_by_role("button", name="Undo").click()
         expect(changed).to_have_text(f"2 of {weight.size} weights changed")
         same_as_pytorch(state)
-        # A slider scales all of a filter, and one click brings back what it was before all edits.
+        # A slider scales the whole filter, and one click restores its state before all edits.
         page.get_by_role("slider", name="Scale Filter 0").fill("0.5")
         expect(changed).to_have_text(f"{weight[0].size} of {weight.size} weights changed")
         scaled = {key: value.clone() for key, value in state.items()}
@@ -384,7 +384,7 @@ def test_python_has_what_is_dragged_and_undo_brings_every_bit_back(
             page.get_by_role("button", name="Undo").click()
         expect(changed).to_have_text(f"2 of {weight.size} weights changed")
         same_as_pytorch(state)
-        # All of a drag is one step.
+        # A whole drag is one undo step.
         cell.focus()
         page.keyboard.press("Control+z")
         page.keyboard.press("Control+z")
@@ -393,6 +393,6 @@ def test_python_has_what_is_dragged_and_undo_brings_every_bit_back(
         same_as_pytorch(before)
         page.get_by_role("button", name="Redo").click()
         expect(changed).to_have_text(f"1 of {weight.size} weights changed")
-        # Other weights are no edits; what was edited can't be undone any more.
+        # Newly loaded weights aren't edits, and earlier edits can no longer be undone.
         notebook.run(f"viewer.load_state_dict(autoencoder({SEED + 4}).state_dict())")
         expect(changed).to_have_count(0)

@@ -365,8 +365,8 @@ def _no_pairs_error(comparison: ComparisonModel) -> ModelError | InputError:
         for side in (comparison.a, comparison.b)
     )
     return ModelError(
-        f"{comparison.a.graph.name} and {comparison.b.graph.name} can't be compared: no layer of one "
-        f"has the shape of a layer of the other (their outputs are {outputs})"
+        f"{comparison.a.graph.name} and {comparison.b.graph.name} can't be compared: no layer of "
+        f"one has the shape of a layer of the other (their outputs are {outputs})"
     )
 
 

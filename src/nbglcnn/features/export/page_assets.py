@@ -137,8 +137,8 @@ def _build_training_plan(network: Network, arguments: Mapping[str, Any]) -> Trai
     """Return the Plan of network, training and evaluation for any device, with its data."""
     run, batches = compile_training(
         network.model, arguments["data"], arguments["loss"], arguments["optimizer"],
-        arguments["batch_size"], parameters=arguments["parameters"], shuffle=arguments["shuffle"], seed=arguments["seed"],
-        output=arguments["output"],
+        arguments["batch_size"], parameters=arguments["parameters"],
+        shuffle=arguments["shuffle"], seed=arguments["seed"], output=arguments["output"],
         weights=network.weights(), edited_keys=_editable_keys(network),
     )  # fmt: skip
     return initial_training_plan(network, run, arguments, batches, {}, Target())
