@@ -1,4 +1,4 @@
-"""The network without a page: on local OpenGL, or where there is none by its own framework."""
+"""Computing the network without a page: on local OpenGL, else by the model's framework."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from nbglcnn.runtime.session_edits import check_glsl_edits
 
 
 def device_label(renderer: str, plan: Plan) -> str:
-    """A device by name, and what it stores values in where that isn't float32."""
+    """A device's name, with its storage precision if that isn't float32."""
     return renderer if plan.precision == "float32" else f"{renderer}, {plan.precision}"
 
 
 class LocalBackend:
-    """Computes every value of a Plan in this process, once for each input and set of weights."""
+    """Computes all values of a Plan in this process, cached by input and weights."""
 
     def __init__(self, model: Model, first: Mapping[str, Array] = MappingProxyType({})) -> None:
         self.model = model
-        # What loading has computed of the first input and weights, as much as a picture needs.
+        # Values that loading computed for the first input and weights, as needed for a picture.
         self._load_values = first
         self._session: Session | None = None
-        self._patch_count = 0  # how many patches the Session has
+        self._patch_count = 0  # number of patches applied to the Session
         self._opengl_error: Exception | None = None
         self._cache_key: tuple[int, str] | None = None
         self._values: dict[str, Array] = {}
-        self._checked_texts: set[tuple[str, str, tuple[str, ...]]] = set()  # texts of one's own
+        self._checked_texts: set[tuple[str, str, tuple[str, ...]]] = set()  # user GLSL
 
     def compute_values(
         self,
@@ -57,11 +57,11 @@ class LocalBackend:
         edits: Sequence[Edit] = (),
         injected: Mapping[str, Array] = MappingProxyType({}),
     ) -> dict[str, Array]:
-        """Every value of the Plan; computed when `revision` is another one than last time.
+        """All values of the Plan; recomputed only if `revision` or the Plan has changed.
 
-        `patches` are all that lie on top of the Plan's weights, `python_values` what Python
-        computes, `injected` the arrays of `edits`. Without OpenGL edits are replayed in the
-        framework; InputError for one that can't be.
+        `patches` are all patches on top of the Plan's weights, `python_values` the values that
+        Python computes, `injected` the arrays of `edits`. Without OpenGL, edits are replayed in the
+        framework; InputError if an edit cannot be replayed.
         """
         if self._cache_key != (revision, plan.hash):
             session = self._session_for(plan)
@@ -91,7 +91,7 @@ class LocalBackend:
         edits: Sequence[Edit],
         injected: Mapping[str, Array],
     ) -> list[Array]:
-        """Of the values computed last these, each before its own edits."""
+        """The values of these keys from the last computation, each before its own edits."""
         if self._session is not None:
             return [self._session.read(key, unbent=True) for key in keys]
         own = {edit.layer for edit in active_edits(edits) if not edit.skips_upstream}
@@ -106,7 +106,7 @@ class LocalBackend:
         return [before(key) for key in keys]
 
     def check_glsl_edits(self, plan: Plan, edits: Sequence[Edit]) -> None:
-        """InputError for a text in GLSL that doesn't compile, where there is OpenGL to try it."""
+        """Raise InputError if an edit's GLSL does not compile; skipped without OpenGL."""
         new = {
             (e.layer, e.source, e.parameter_names): e
             for e in active_edits(edits)
@@ -128,7 +128,7 @@ class LocalBackend:
         patches: Sequence[Patch] = (),
         python_values: Sequence[Array] = (),
     ) -> tuple[dict[str, Array], str]:
-        """Values for a snapshot and who computed them: whoever has no shaders to compile."""
+        """Values for a snapshot and the backend's name; prefers one without shaders to compile."""
         if self._cache_key != (revision, plan.hash):
             first, self._load_values = self._load_values, {}
             if revision == 0 and first:
@@ -141,7 +141,7 @@ class LocalBackend:
         ), self.backend_name(plan)
 
     def backend_name(self, plan: Plan) -> str:
-        """Who computes: `local (OpenGL: renderer)` or `compute_reference (PyTorch 2.13)`."""
+        """The backend's name: `local (OpenGL: renderer)` or `reference (PyTorch 2.13)`."""
         session = self._session_for(plan)
         if session is not None:
             return f"local (OpenGL: {device_label(session.renderer, plan)})"
@@ -149,7 +149,7 @@ class LocalBackend:
 
     @property
     def device_name(self) -> str:
-        """The device that it has computed on, "" if none was needed yet."""
+        """The device used so far; "" if none was needed yet."""
         return f"OpenGL: {self._session.renderer}" if self._session is not None else ""
 
     def compute_reference(
@@ -159,10 +159,10 @@ class LocalBackend:
         bends: EditReplay = EMPTY_REPLAY,
         notes: ReferenceNotes | None = None,
     ) -> tuple[dict[str, Array], str]:
-        """What the model's own framework makes of the inputs, and that framework's name.
+        """The framework's own values for the inputs, and the framework's name.
 
-        With `bends` replayed; InputError where that cannot be. `notes` receive what becomes known
-        of the framework meanwhile.
+        `bends` are the edits to replay; InputError if that is not possible. `notes` receive facts
+        about the framework's run.
         """
         found = compute_reference(self.model, graph, arrays, bends=bends, notes=notes)
         return found, (notes and notes.engine) or engine_name(self.model)
@@ -174,7 +174,7 @@ class LocalBackend:
         names: Collection[str],
         bends: EditReplay = EMPTY_REPLAY,
     ) -> dict[str, Array]:
-        """The values in float64, of as many keys as the framework can compute so."""
+        """The values in float64, of all keys that the framework can compute in float64."""
         return compute_float64(self.model, graph, arrays, names, bends)
 
     def _session_for(self, plan: Plan) -> Session | None:
@@ -193,12 +193,12 @@ class LocalBackend:
         return self._session
 
     def replace_model(self, model: Any) -> None:
-        """Compute another model from here on, or the same of another Plan."""
+        """Switch to another model, or to the same model with another Plan."""
         self.close()
         self.model, self._load_values = model, {}
 
     def close(self) -> None:
-        """Free what it holds on the device."""
+        """Free the resources on the device."""
         if self._session is not None:
             self._session.close()
         self._session = None

@@ -19,10 +19,10 @@ from nbglcnn.ops.gradient_builder import GradientBuilder
 
 Shape = tuple[int, ...]
 
-# Softplus of -|x| and the rest: no exp overflows.
+# Softplus via -|x|, so that exp does not overflow.
 BCE_LOGITS_GLSL = "return max(a, vec4(0.0)) - a * b + log(1.0 + exp(-abs(a)));"
 BCE_LOGITS_SLOPE_GLSL = "return 1.0 / (1.0 + exp(-a)) - b;"
-# torch bounds the logarithms by -100, and the gradient's denominator by 1e-12.
+# As in torch: logarithms are at least -100, the gradient's denominator at least 1e-12.
 BCE_GLSL = "return -b * max(log(a), vec4(-100.0)) - (1.0 - b) * max(log(1.0 - a), vec4(-100.0));"
 SMOOTH_L1_GLSL = "\n".join([
     "vec4 d = abs(a - b);",
@@ -159,7 +159,7 @@ def cross_entropy(label_smoothing: float = 0.0) -> Loss:
 
 
 CROSS_ENTROPY = "cross_entropy"
-# Value and slope of each element: of the output a and the target b.
+# Value and derivative for each element, of output a and target b.
 _ELEMENT_GLSL = {
     "mse": ("return (a - b) * (a - b);", "return 2.0 * (a - b);"),
     "l1": ("return abs(a - b);", "return sign(a - b);"),
@@ -170,7 +170,7 @@ _ELEMENT_GLSL = {
 _LOSSES: Mapping[str, Callable[[], Loss]] = {
     one.__name__: one for one in (mse, l1, smooth_l1, bce, bce_with_logits, cross_entropy)
 }
-# PyTorch's modules: which loss, and what of theirs must be as by default.
+# PyTorch's modules by name: the loss, and the attributes that it takes as parameters.
 _TORCH_LOSSES: Mapping[str, tuple[Callable[..., Loss], tuple[str, ...]]] = {
     "MSELoss": (mse, ()),
     "L1Loss": (l1, ()),
@@ -179,14 +179,14 @@ _TORCH_LOSSES: Mapping[str, tuple[Callable[..., Loss], tuple[str, ...]]] = {
     "BCEWithLogitsLoss": (bce_with_logits, ()),
     "CrossEntropyLoss": (cross_entropy, ("label_smoothing",)),
 }
-# A module's hooks that PyTorch calls around its forward and backward.
+# Hooks that PyTorch runs around a module's forward and backward.
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 def to_loss(loss: Any) -> Loss | str:
-    """A Loss for what `nbglcnn.train` takes, or the key of an output that is one.
+    """Convert a loss that `nbglcnn.train` accepts to a Loss, or return an output's key.
 
-    Raises InputError for one that isn't supported.
+    Raises InputError for an unsupported loss.
     """
     if isinstance(loss, Loss):
         return loss
@@ -228,7 +228,7 @@ def _from_torch(loss: Any, made: Callable[..., Loss], names: tuple[str, ...]) ->
 
 
 def unknown_loss_message(name: str, keys: list[str]) -> str:
-    """What is said where a text is neither a loss nor a key."""
+    """The error message for a string that is neither a loss nor a key."""
     near = suggest_names(name, [*_LOSSES, *keys])
     return (
         f"loss={name!r} is unknown{near}: it is neither a loss ({', '.join(_LOSSES)}) nor the "
@@ -237,12 +237,12 @@ def unknown_loss_message(name: str, keys: list[str]) -> str:
 
 
 def has_class_indices(loss: Loss, target: Array) -> bool:
-    """Whether targets are indices of classes."""
+    """Whether the targets are class indices."""
     return loss.name == CROSS_ENTROPY and target.dtype.kind in "iub"
 
 
 def target_shape(loss: Loss, output: Shape, *, index: bool) -> Shape:
-    """The shape that targets of a batch have for an output; InputError where there are none."""
+    """The shape of a batch's targets for an output; InputError if the output does not fit."""
     if loss.name == CROSS_ENTROPY and len(output) < 2:
         raise InputError(
             f"cross_entropy needs logits (batch, classes, …); the output has the shape {output}"
@@ -251,7 +251,7 @@ def target_shape(loss: Loss, output: Shape, *, index: bool) -> Shape:
 
 
 def check_target(loss: Loss, target: Array, output: Shape) -> None:
-    """InputError for numbers that a target cannot have: classes that aren't there, no share."""
+    """Raise InputError for invalid targets: unknown classes, or probabilities outside 0 to 1."""
     if not target.size:
         return
     least, most = target.min(), target.max()
@@ -268,7 +268,7 @@ def check_target(loss: Loss, target: Array, output: Shape) -> None:
 def _cross_entropy(
     rules: GradientBuilder, output: str, target: str, smoothing: float
 ) -> tuple[str, str, Shape]:
-    """Of each place the loss, of each logit the slope, and the shape of the places."""
+    """The loss at each position, the gradient of each logit, and the shape of the positions."""
     shape = rules.shape(output)
     classes, index = shape[1], len(rules.shape(target)) < len(shape)
     if index:
@@ -297,7 +297,7 @@ def _cross_entropy(
 def _mean(
     rules: GradientBuilder, each: str, slope: str, places: Shape, weights: str
 ) -> tuple[str, str]:  # fmt: skip
-    """The mean over all places, and the slopes of it."""
+    """The mean over all positions, and its gradient."""
     axes = range(len(places))
     if not weights:
         mean = rules.add_node("ReduceMean", each, rules.add_int_list(*axes), keepdims=0)

@@ -1,7 +1,8 @@
-"""What a model does in training mode and not in eval mode, which is what gets loaded.
+"""The differences of a model in training mode from eval mode, in which it is loaded.
 
-A torch module is loaded from a copy in eval mode, and what its modules say of training is kept
-beside it. In an ONNX file each Dropout becomes a product with 1, in whose place masks can be put.
+A torch module is loaded from a copy in eval mode, and its modules' training behaviour is stored
+separately. In an ONNX file each Dropout becomes a product with a constant 1, which training can
+replace with a mask.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ if TYPE_CHECKING:
 
     from nbglcnn.load.onnx.onnx_model import OnnxModel
 
-DROPOUT_SUFFIX = " kept"  # ends the names of constants of 1 in the place of Dropouts
+DROPOUT_SUFFIX = " kept"  # suffix of the constants of 1 that replace Dropouts
 
 
 @dataclass(frozen=True, slots=True)
 class DropoutSpec:
-    """What a module drops at random, each with the probability p: elements, channels or examples.
+    """A module's random dropout, with probability p per element, channel or example.
 
-    What is dropped becomes `fill`, and all is `scale` · x + `shift` then.
+    Dropped values become `fill`; then all values become `scale` · x + `shift`.
     """
 
     p: float
@@ -41,15 +42,15 @@ class DropoutSpec:
 def make_dropout(
     p: float, of: Literal["elements", "channels", "examples"] = "elements", *, rescale: bool = True
 ) -> DropoutSpec:
-    """What is left is divided by its share, where that is `rescale`."""
+    """Return a DropoutSpec; with `rescale`, kept values are divided by 1 − p."""
     return DropoutSpec(p, of, 1 / (1 - p) if rescale and p < 1 else 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class BatchNormSpec:
-    """How a BatchNorm keeps its statistics: running = (1 − momentum) · running + momentum · new.
+    """A BatchNorm's update of statistics: running = (1 − momentum) · running + momentum · new.
 
-    Without a momentum they are the mean of all batches, of which there were `batch_count` before.
+    If momentum is None, the statistics are the mean of all batches, `batch_count` of them so far.
     """
 
     momentum: float | None
@@ -58,12 +59,12 @@ class BatchNormSpec:
 
 @dataclass(frozen=True, slots=True)
 class TrainingMode:
-    """A model as it is loaded for training, and what is otherwise when it trains.
+    """A model as loaded for training, with its differences from eval mode.
 
-    `dropouts` are by the paths of modules, or by the names of the constants of 1 that stand in the
-    place of an ONNX file's; `norms` are by the paths of the BatchNorms that use a batch's
-    statistics (None: all of them do); `frozen` are parameters that ask for no gradient. `module`
-    is the user's own, None for an ONNX file.
+    `dropouts` are keyed by module path, or for an ONNX file by the name of the constant 1 that
+    replaces a Dropout. `norms` are keyed by the path of each BatchNorm that uses batch statistics
+    (None: all do). `frozen` are parameters with requires_grad=False. `module` is the user's own
+    module, None for an ONNX file.
     """
 
     model: Model
@@ -73,7 +74,7 @@ class TrainingMode:
     module: torch.nn.Module | None = None
 
     def norm_spec(self, node: Node) -> BatchNormSpec | None:
-        """How a BatchNormalization node keeps its statistics; None where they stay."""
+        """A BatchNormalization node's statistics update; None if the statistics are fixed."""
         if self.norms is not None:
             return self.norms.get(node.module)
         momentum = node.attributes.get("momentum", 0.9)
@@ -82,7 +83,7 @@ class TrainingMode:
 
 
 def onnx_training_mode(model: OnnxModel) -> TrainingMode:
-    """An ONNX file with products by 1 in the place of its Dropouts."""
+    """An ONNX file with its Dropouts replaced with products by 1."""
     import numpy as np
     from onnx import numpy_helper
 
@@ -115,7 +116,7 @@ def onnx_training_mode(model: OnnxModel) -> TrainingMode:
 
 
 def _ratio(proto: Any, node: Any) -> float:
-    """A Dropout's probability: an attribute, or since operator set 12 an input; else 0.5."""
+    """A Dropout's probability: an attribute, or an input since opset 12; default 0.5."""
     from onnx import numpy_helper
 
     for attribute in node.attribute:
@@ -136,7 +137,7 @@ def _ratio(proto: Any, node: Any) -> float:
 
 
 def dropout_keys(mode: TrainingMode, graph: Graph) -> dict[str, DropoutSpec]:
-    """The keys of calls that drop something, by name."""
+    """The dropout of each layer key that has one, by key name."""
     found = {}
     for key in graph.keys:
         path = re.sub(r":\d+$", "", key.call or "")
@@ -149,9 +150,9 @@ def dropout_keys(mode: TrainingMode, graph: Graph) -> dict[str, DropoutSpec]:
 def check_training(
     mode: TrainingMode, arrays: Sequence[Array], parameters: Collection[str]
 ) -> None:
-    """UnsupportedModel where a torch module's own code does something else in training mode.
+    """Raise UnsupportedModel if a torch module's own code behaves differently in training mode.
 
-    So does code that changes the gradients of these parameters.
+    Also if code modifies the gradients of these parameters.
     """
     if mode.module is not None:
         from nbglcnn.load.torch.checks.training_mode import check_training_mode

@@ -1,7 +1,7 @@
-"""Which examples of a batch each value follows from: the axis that counts them, or who mixes them.
+"""Batch axes: for each value, the axis that counts examples, or the node that mixes examples.
 
-A network runs on more examples than a Plan takes at once where each example is computed by itself.
-The reach of each operator says which places of its inputs a place of its output depends on.
+A network accepts more examples than a Plan's batch size if each example is computed independently.
+The receptive field of each operator gives the input positions that an output position depends on.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from nbglcnn.ops import OPERATOR_RECORDS
 from nbglcnn.ops.operator import Shape
 from nbglcnn.ops.receptive_field import OperatorField, full_fields, same_position, source_positions
 
-NO_EXAMPLE = -1  # the number of an example that isn't there
-# A batch of one lies on no axis of its own where a view has joined or left out axes of length 1.
+NO_EXAMPLE = -1  # an entry that belongs to no example
+# A batch of one has no axis of its own if a view has merged or dropped axes of length 1.
 NO_AXIS = -1
 
 
 @dataclass(frozen=True, slots=True)
 class BatchAxis:
-    """An axis of a value, and for each place along it the number of the example that it is of."""
+    """An axis of a value, with the example number of each position along it."""
 
     axis: int
     examples: tuple[int, ...]
@@ -34,7 +34,7 @@ class BatchAxis:
 
 @dataclass(frozen=True, slots=True)
 class MixedExamples:
-    """A value that depends on several examples at once, first of all by this node."""
+    """The state of a value that depends on several examples; `node` mixes them first."""
 
     node: Node
 
@@ -43,7 +43,7 @@ BatchState = BatchAxis | MixedExamples
 
 
 class BatchAxes:
-    """What each value of a Graph follows from, of a batch of so many examples."""
+    """The batch state of each value of a Graph, for a batch of `batch` examples."""
 
     def __init__(self, graph: Graph, receptive_fields: ReceptiveFields, batch: int) -> None:
         self._graph = graph
@@ -53,14 +53,14 @@ class BatchAxes:
         self._states: dict[str, BatchState] = {
             name: self._input_axis for name in graph.inputs if graph.shape(name)[:1] == (batch,)
         }
-        # What the framework showed at another batch size.
+        # Observed results of the framework at another batch size.
         self._observed_dependences = {
             key.value: graph.batch_dependences[key.name]
             for key in graph.keys
             if key.name in graph.batch_dependences
         }
         across = self._find_mixed()
-        # Indices of a MaxPool count all elements of the batch.
+        # MaxPool's indices count elements of the whole batch.
         self._batch_index_values = {
             n.outputs[1] for n in graph.nodes if n.op == "MaxPool" and n.outputs[1:]
         }
@@ -75,9 +75,10 @@ class BatchAxes:
                     self._states[name] = found
 
     def _find_mixed(self) -> dict[str, Node]:
-        """What may compute across examples: values that do, and what is between them and others.
+        """Values that may mix examples: those observed to do so, and unobserved values before them.
 
-        With the node of the value that was seen to do so. Of what is between it isn't known.
+        Each has the node of the value that was observed to mix examples. For the unobserved values
+        it is unknown whether they do.
         """
         made_by = {name: node for node in self._graph.nodes for name in node.outputs if name}
         found: dict[str, Node] = {}
@@ -96,20 +97,20 @@ class BatchAxes:
         return found
 
     def mixing_node(self, value: str) -> Node | None:
-        """The node that computes across the examples which a value follows from, if there is."""
+        """The node that mixes the examples a value depends on; None if no node does."""
         state = self._states.get(value)
         return state.node if isinstance(state, MixedExamples) else None
 
     def is_mixed(self, key: str) -> bool:
-        """Whether the framework showed a key to compute across examples.
+        """Whether the framework's results show that a key mixes examples.
 
-        An operator that changes nothing for a single example leaves no node: its output is then
-        another name of its input's value, as `x.cumprod(0)` is.
+        An operator that has no effect on a single example leaves no node: its output becomes an
+        alias of its input's value, for example `x.cumprod(0)`.
         """
         return self._graph.batch_dependences.get(key) == "across"
 
     def is_per_example(self, value: str) -> bool:
-        """Whether a value's first axis counts the examples, each computed by itself."""
+        """Whether a value's first axis counts examples that are computed independently."""
         state, shape = self._states.get(value), self._graph.shape(value)
         if (
             shape[:1] != (self._batch,)
@@ -123,7 +124,7 @@ class BatchAxes:
         if state is None:
             if (
                 self._batch == 1 and self._observed_dependences
-            ):  # it ran with more examples: it has more of those
+            ):  # the framework ran a larger batch: its result decides
                 return shown == "apart"
             data = self._graph.constant(value)
             return self._batch == 1 or (data is not None and _is_repeated(data, self._input_axis))
@@ -153,7 +154,7 @@ class BatchAxes:
         return joined
 
     def _concat_axis(self, node: Node) -> BatchAxis | None:
-        """The examples side by side, where all that count some are joined along that axis."""
+        """The batch axis of a Concat along the batch axis of all its batched inputs; else None."""
         axis = node.attributes["axis"]
         assert isinstance(axis, int)
         axis %= len(self._graph.shape(node.outputs[0]))
@@ -172,7 +173,7 @@ class BatchAxes:
     def _propagate(
         self, node: Node, number: int, state: BatchAxis, linked: OperatorField, shape: Shape
     ) -> BatchAxis | None:
-        """The examples of an output, as far as one input has them; None where they are mixed."""
+        """The batch axis of an output as implied by one input; None if examples are mixed."""
         source = self._graph.shape(node.inputs[number])
         move = partial(_reshape_axis, batch=self._batch)
         if state.axis == NO_AXIS:
@@ -180,7 +181,7 @@ class BatchAxes:
         if node.op in ("Squeeze", "Unsqueeze"):
             return self._squeeze_axis(node, state, source, shape)
         if linked.output_shape == linked.input_shape != shape and _is_identity(linked):
-            return move(state, source, shape)  # a view, whose atoms know no axes of length 1
+            return move(state, source, shape)  # a view; its merged axes omit length 1
         if self._batch == 1 and self._selects_example(node, number, state):
             return None
         grouped = self._grouped_conv_axis(node, number, state, shape)
@@ -191,7 +192,7 @@ class BatchAxes:
             return seen
         along = linked.windows[seen.axis]
         if along is None:
-            # Filters of its own for a single example, or what nothing is known of.
+            # A single example with its own filters, or an operator with an unknown receptive field.
             whole = number > 0 or OPERATOR_RECORDS[node.op].receptive_field is full_fields
             unknown = whole and not any(linked.windows)
             return BatchAxis(NO_AXIS, ()) if self._batch == 1 and unknown else None
@@ -210,7 +211,7 @@ class BatchAxes:
     def _squeeze_axis(
         self, node: Node, state: BatchAxis, source: Shape, shape: Shape
     ) -> BatchAxis | None:
-        """Axes of length 1 that come or go, by their numbers: their lengths tell nothing."""
+        """The batch axis after Squeeze or Unsqueeze, by axis number: lengths of 1 are ambiguous."""
         axes = node.attributes.get("axes")
         if axes is None and len(node.inputs) > 1:
             axes = self._graph.constant(node.inputs[1])
@@ -227,7 +228,7 @@ class BatchAxes:
         return _reshape_axis(state, source, shape, self._batch)
 
     def _selects_example(self, node: Node, number: int, state: BatchAxis) -> bool:
-        """Whether it picks along the axis of a single example, of more the first for instance."""
+        """Whether a node indexes a single example's axis; of several it might take the first."""
         if number or len(state.examples) > 1:
             return False
         rank = len(self._graph.shape(node.inputs[0]))
@@ -244,7 +245,7 @@ class BatchAxes:
     def _grouped_conv_axis(
         self, node: Node, number: int, state: BatchAxis, shape: Shape
     ) -> BatchAxis | None:
-        """Of a convolution whose groups are the examples' own, with filters of their own."""
+        """The batch axis of a convolution that has separate groups and filters for each example."""
         group = node.attributes.get("group", 1)
         count = self._batch
         if node.op not in ("Conv", "ConvTranspose") or count == 1 or number > 1:
@@ -260,7 +261,7 @@ class BatchAxes:
     def _constants_are_shared(
         self, node: Node, links: Sequence[OperatorField | None], state: BatchAxis, shape: Shape
     ) -> bool:
-        """Whether constants are the same for all examples, so that none depends on its number."""
+        """Whether constants are equal for all examples, so that no result depends on its number."""
         if self._batch == 1:
             return True
         for source, linked in zip(node.inputs, links, strict=True):
@@ -284,7 +285,7 @@ def _is_identity(linked: OperatorField) -> bool:
 
 
 def _join_axes(found: Sequence[BatchAxis]) -> BatchAxis | None:
-    """What several inputs say of one output; None where they say different things."""
+    """Combine the batch axes from several inputs of one node; None if they disagree."""
     placed = [one for one in found if one.axis != NO_AXIS]
     if not placed:
         return found[0]
@@ -294,14 +295,14 @@ def _join_axes(found: Sequence[BatchAxis]) -> BatchAxis | None:
     if all(one.examples == first.examples for one in placed):
         return first
     rows = np.array([one.examples for one in placed])
-    known = rows.max(axis=0)  # what is NONE is less than any number
+    known = rows.max(axis=0)  # NO_EXAMPLE is less than any number
     if ((rows != known) & (rows != NO_EXAMPLE)).any():
         return None
     return BatchAxis(first.axis, tuple(known.tolist()))
 
 
 def _repeat_pattern(numbers: Sequence[int], count: int) -> tuple[int, int] | None:
-    """How often 0 … count − 1 follow each other, and how often each stands there; else None."""
+    """How often 0 … count − 1 repeats, and how often each number in it repeats; else None."""
     after = next((k for k, number in enumerate(numbers) if number != 0), len(numbers))
     if not after or len(numbers) % (after * count):
         return None
@@ -311,22 +312,23 @@ def _repeat_pattern(numbers: Sequence[int], count: int) -> tuple[int, int] | Non
 
 
 def _reshape_axis(state: BatchAxis, source: Shape, shape: Shape, batch: int) -> BatchAxis | None:
-    """The axis of the same elements over other axes; None where no axis fits."""
+    """The batch axis after a reshape; None if no axis fits."""
     if source == shape or state.axis == NO_AXIS:
         return state
     length, inner = len(state.examples), math.prod(source[state.axis + 1 :])
     steps = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
     exact = [k for k, n in enumerate(shape) if n == length and steps[k] == inner]
     pattern = _repeat_pattern(state.examples, batch)
-    each = 0 if pattern is None else pattern[1] * inner  # neighbouring elements of one example
-    if batch == 1 and length > 1:  # an axis of its own again
+    each = 0 if pattern is None else pattern[1] * inner  # consecutive elements of one example
+    if batch == 1 and length > 1:  # the batch axis reappears
         own = [k for k, n in enumerate(shape) if n == 1 and steps[k] == each]
         if own:
             return BatchAxis(own[0], (0,))
     if exact:
         axis = state.axis if state.axis in exact else exact[0]
         return BatchAxis(axis, state.examples)
-    # A single example is joined with the axes behind it, unless there are some before it as well.
+    # A single example may be merged with the axes after it, but only if no axis before it is longer
+    # than 1.
     if each and (batch > 1 or each == math.prod(source)):
         for axis, step in enumerate(steps):
             if step and each % step == 0 and step * shape[axis] % (each * batch) == 0:
@@ -336,7 +338,7 @@ def _reshape_axis(state: BatchAxis, source: Shape, shape: Shape, batch: int) -> 
 
 
 def _is_repeated(data: Array, state: BatchAxis) -> bool:
-    """Whether the slices along an axis are equal from example to example."""
+    """Whether the slices along an axis are equal for all examples."""
     rows = np.moveaxis(data, state.axis, 0)
     count = max(state.examples) + 1
     pattern = _repeat_pattern(state.examples, count)

@@ -1,7 +1,7 @@
-"""What kind of thing each value of a Graph is, so that it gets its picture: found along the links.
+"""The display kind of each value of a Graph, which selects its view; found along dataflow links.
 
-A signal, attention weights, a class for each place; and which patch of an input a token stands for.
-Shapes alone don't tell: (n, c, length) of a 1-D convolution looks like (n, tokens, features).
+Kinds are signals, attention weights and class maps; tokens are mapped to patches of an input.
+Shapes are ambiguous: (n, c, length) of a 1-D convolution looks like (n, tokens, features).
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from nbglcnn.ops.receptive_field import (
 from nbglcnn.plan import schema as p
 from nbglcnn.plan.layout import NCHW, display_nchw
 
-# Maps of classes are so much smaller than the picture at most: what is still smaller are features.
+# Class maps are at most this many times smaller than the image; smaller maps are features.
 MAX_DOWNSCALE = 8
-MAX_LOOKBACK = 8  # operators that are looked through
-IMAGE_CHANNELS = (1, 3)  # channels of an input that is a picture
+MAX_LOOKBACK = 8  # operators to search through
+IMAGE_CHANNELS = (1, 3)  # channels of an image input
 
-# Explanations of what mixes numbers along an axis, and leaves each at its place.
+# Explanation kinds of operators that mix numbers along an axis but keep positions.
 POSITION_PRESERVING = ("softmax", "log softmax", "layer norm", "group norm")
 
 ImageAxis = tuple[str, int]  # an input's rows (0) or columns (1)
 
 
 class DisplayKinds:
-    """The form of each value, how it is shown for that, and its tokens."""
+    """The display kind of each value, its display shape, and its tokens."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class DisplayKinds:
         planes: frozenset[str],
         inputs: Mapping[str, str],
     ) -> None:
-        """`inputs` are the keys of the Graph's inputs."""
+        """Find the display kinds; `inputs` are the keys of the Graph's inputs by value."""
         self._graph = graph
         self._receptive_fields = receptive_fields
         self._plane_values = planes
@@ -56,11 +56,11 @@ class DisplayKinds:
 
     @property
     def table(self) -> tuple[p.TokenGrid, ...]:
-        """All that `attention_tokens` has numbered."""
+        """All token grids that `attention_tokens` has numbered."""
         return tuple(self._table)
 
     def kind_of(self, value: str, kind: str) -> p.DisplayKind:
-        """What a value is, as a key of that kind."""
+        """The display kind of a value, for a key of this kind."""
         if value in self._attention:
             return "attention"
         if kind == "output" and value in self._classes:
@@ -68,7 +68,7 @@ class DisplayKinds:
         return "signal" if value in self._signals else "maps"
 
     def display_nchw(self, value: str, batch: int) -> NCHW:
-        """How a value is shown: attention of one head, and a plane, are one map an example."""
+        """The display shape of a value; one-head attention and planes are one map per example."""
         shape = self._graph.shape(value)
         if value in self._plane_values:
             n, h, w = shape
@@ -81,10 +81,10 @@ class DisplayKinds:
         return display_nchw(shape, batch)
 
     def attention_tokens(self, value: str, batch: int) -> tuple[int, int]:
-        """Which tokens the rows and the columns of attention weights are, as numbers in `table`."""
+        """The token grids of the rows and columns of attention weights, as indices into `table`."""
         shape = self._graph.shape(value)
         if value not in self._attention or (len(shape) > 2 and shape[0] not in (1, batch)):
-            return (-1, -1)  # heads of several examples behind each other have no one picture
+            return (-1, -1)  # heads of several examples on one axis: no single image
         found = self._grids.tokens_of(value)
         rows, columns = (self._token_index(found.get(len(shape) - k)) for k in (2, 1))
         return rows, columns
@@ -94,10 +94,10 @@ class DisplayKinds:
 
 
 def _find_signals(graph: Graph, links: ReceptiveFields) -> frozenset[str]:
-    """Values (n, channels, length): what 1-D windows and norms of channels read and write.
+    """Values (n, channels, length) that 1-D windows and channel norms read and write.
 
-    And what is linked to such a value place by place, before it and behind it. Of 2-D convolutions
-    those with a single row or column are.
+    Also values linked to such a value position by position, before or after it. 4-D values count if
+    they have a single row or column.
     """
     found: set[str] = set()
 
@@ -131,9 +131,10 @@ def _find_signals(graph: Graph, links: ReceptiveFields) -> frozenset[str]:
 
 
 def _find_attention(graph: Graph) -> frozenset[str]:
-    """What softmax makes of scores and a product weighs values by, and what lies between the two.
+    """Softmax outputs that a product uses as weights, and the values in between.
 
-    That is, it stands on the left of a product of two values, with the softmax along its rows.
+    The value is the left operand of a product of two computed values, and the softmax runs along
+    its rows.
     """
     readers: dict[str, list[Node]] = {}
     for node in graph.nodes:
@@ -141,7 +142,7 @@ def _find_attention(graph: Graph) -> frozenset[str]:
             readers.setdefault(name, []).append(node)
 
     def weighs(name: str, steps: int = MAX_LOOKBACK) -> set[str]:
-        """The value itself and those behind it that are weights."""
+        """The value, and the values after it, that are used as attention weights."""
         found: set[str] = set()
         for node in readers.get(name, ()) if steps else ():
             kind = OPERATOR_RECORDS[node.op].explanation_kind(graph, node)
@@ -149,7 +150,7 @@ def _find_attention(graph: Graph) -> frozenset[str]:
                 other = graph.values.get(node.inputs[1])
                 if other is None or not other.is_constant:
                     found.add(name)
-            # Dropout, a mask or a factor between them.
+            # Dropout, a mask or a factor may be in between.
             elif kind in ("same", "pointwise") and len(node.outputs) == 1:
                 [output] = node.outputs
                 if graph.shape(output) == graph.shape(name) and (
@@ -169,11 +170,11 @@ def _find_attention(graph: Graph) -> frozenset[str]:
 
 
 def _find_class_maps(graph: Graph, planes: frozenset[str]) -> frozenset[str]:
-    """Outputs that give each place of a picture a score for each class, or the class itself.
+    """Outputs with class scores, or a class index, for each pixel of an input image.
 
-    Scores come straight from a convolution, resampled or summed at most, or from a softmax over
-    the channels: what an activation has cut off are features. Three channels without a softmax are
-    a picture in colour.
+    Scores come directly from a convolution, at most resampled or summed, or from a softmax over the
+    channels; outputs of other activations are features. Three channels without a softmax are a
+    colour image.
     """
     producer = {name: node for node in graph.nodes for name in node.outputs if name}
     pictures = [
@@ -212,15 +213,15 @@ def _find_class_maps(graph: Graph, planes: frozenset[str]) -> frozenset[str]:
 
 
 class _TokenGrids:
-    """Which axes of values are rows and columns of an input's picture, or places of a grid of it.
+    """Axes of values that are rows, columns or tokens (grid positions) of an input image.
 
-    An axis that joins both is one of tokens, and stays so through all that handles tokens one by
-    one, and through attention: its rows are those of the queries.
+    An axis that merges rows and columns is a token axis. It remains one through operators that
+    process tokens separately, and through attention, whose rows are the queries' tokens.
     """
 
     def __init__(self, graph: Graph, links: ReceptiveFields, inputs: Mapping[str, str]) -> None:
         self._graph = graph
-        # By value, by axis: the input, and 0 for rows or 1 for columns of its picture; or tokens.
+        # By value and axis: the input's key, and 0 for image rows or 1 for columns; or tokens.
         self._image_axes: dict[str, dict[int, ImageAxis]] = {}
         self._tokens: dict[str, dict[int, p.TokenGrid]] = {}
         for name in graph.inputs:
@@ -241,7 +242,7 @@ class _TokenGrids:
         return self._tokens.get(value, {})
 
     def _propagate(self, name: str, source: str, linked: OperatorField) -> None:
-        """Carries what is known of a source's axes on to a value's."""
+        """Propagate what is known of a source's axes to a value."""
         shape, read = self._graph.shape(name), self._graph.shape(source)
         if max((*shape, *read), default=0) > MAX_TABLE_LENGTH:
             return
@@ -272,7 +273,7 @@ class _TokenGrids:
     def _join_axes(
         self, name: str, axis: int, sides: Sequence[ImageAxis | None], lengths: Sequence[int]
     ) -> None:
-        """Rows and columns of a picture in one axis are tokens, row by row."""
+        """Make tokens of an axis that merges an image's rows and columns, row by row."""
         match sides:
             case [(rows_of, 0), (columns_of, 1)] if rows_of == columns_of:
                 rows, columns = lengths
@@ -282,7 +283,7 @@ class _TokenGrids:
     def _merge_tokens(
         self, name: str, axis: int, tokens: p.TokenGrid, moved: Iterable[Sequence[int]]
     ) -> None:
-        """Along an axis of a value those tokens of a source, where each stands for one at most."""
+        """Set the tokens along an axis from a source's tokens, if each position has at most one."""
         rows = list(moved)
         if any(len(row) > 1 for row in rows):
             return
@@ -290,7 +291,7 @@ class _TokenGrids:
         known = self._tokens.setdefault(name, {})
         other = known.get(axis)
         if other is not None:
-            # What a sum adds, or a Concat joins; a token with two places has none.
+            # The operands of a sum, or the parts of a Concat; a token with two positions gets none.
             if msgspec.structs.replace(other, positions=()) != msgspec.structs.replace(
                 tokens, positions=()
             ):
@@ -301,7 +302,7 @@ class _TokenGrids:
 
 
 def _preserve_positions(linked: OperatorField) -> OperatorField:
-    """The same, where numbers along an axis are mixed and yet stay what they were."""
+    """The field as if unmixed along axes on which the operator keeps positions."""
     axes = tuple(
         same_position(k) if along is None else along for k, along in enumerate(linked.windows)
     )
@@ -313,9 +314,9 @@ def _preserve_positions(linked: OperatorField) -> OperatorField:
 
 
 def _view_axes(shape: Shape, view: Shape) -> list[tuple[int, ...]]:
-    """For each axis of a shape, those of a view of the same elements that it consists of.
+    """For each axis of a shape, the axes of a view of the same elements that it merges.
 
-    Axes of length 1 are none of them. Where the two don't fit together there are none.
+    Axes of length 1 are left out. If the shapes don't match, the axis has none.
     """
     left = [(k, length) for k, length in enumerate(view) if length > 1]
     parts: list[tuple[int, ...]] = []

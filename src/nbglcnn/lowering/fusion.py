@@ -1,4 +1,4 @@
-"""Which nodes run inside the pass of the convolution or Concat before them, unobserved."""
+"""Fusion of unobserved nodes into the pass of the preceding convolution or Concat."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from nbglcnn.ops.operator import float_attr
 
 
 def fuse(graph: Graph, observed: set[str]) -> tuple[tuple[Node, ...], dict[str, Epilogue]]:
-    """The nodes that remain, and what each convolution does before it stores.
+    """Return the remaining nodes, and the epilogue of each convolution.
 
-    A value is passed over only when one node reads it and it isn't `observed`. The remaining nodes
-    stay in topological order: a fused convolution moves to the place of its last fused node, where
-    a residual is known.
+    A value is eliminated only if it has a single consumer and isn't `observed`. The remaining nodes
+    stay in topological order: a fused convolution moves to the position of its last fused node,
+    where a residual is available.
     """
     readers: dict[str, list[Node]] = {}
     for node in graph.nodes:
@@ -89,9 +89,9 @@ def fuse(graph: Graph, observed: set[str]) -> tuple[tuple[Node, ...], dict[str, 
 
 
 def has_positive_variance(variance: Array, epsilon: float) -> bool:
-    """Whether each channel of a BatchNormalization has a spread; without it a factor is infinite.
+    """Whether each channel has variance + epsilon > 0; otherwise a factor is infinite.
 
-    In a convolution's weights infinite factors would cancel to NaN.
+    Folded into a convolution's weights, infinite factors would cancel to NaN.
     """
     return bool((variance.astype(np.float64) + epsilon > 0).all())
 
@@ -103,6 +103,6 @@ def _has_finite_scale(graph: Graph, normalization: Node) -> bool:
 
 
 def _can_fuse_activation(graph: Graph, node: Node) -> bool:
-    """Whether the pass of a Concat exists and computes in floats."""
+    """Whether a Concat has a pass that computes in floats."""
     filled = sum(bool(math.prod(graph.shape(name))) for name in node.inputs)
     return filled > 1 and graph.values[node.outputs[0]].dtype.kind == "f"

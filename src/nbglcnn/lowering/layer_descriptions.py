@@ -1,4 +1,4 @@
-"""What a layer is for people: mostly its operator's record; composite layers are described here."""
+"""Layer descriptions for readers: from the operator's record, or from here for composite layers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from nbglcnn.graph import Graph, Key, Node
 from nbglcnn.ops import OPERATOR_RECORDS, OPERATORS
 from nbglcnn.plan import schema as p
 
-# Padding that repeats the map's own numbers, by ONNX's names.
+# Padding modes that repeat the map's own values, by ONNX's names.
 _PADDING_MODES = ("reflect", "edge", "wrap")
 
 
 @dataclass(frozen=True)
 class SingleOperator:
-    """What the main operator would read and say, were it alone."""
+    """A layer as one equivalent operator, with its inputs and attributes."""
 
     operator: str
     inputs: tuple[str, ...]
@@ -32,10 +32,10 @@ class SingleOperator:
 
 @dataclass(frozen=True)
 class CompositeModule:
-    """A module of PyTorch that exporters write as several operators and ONNX has no name for.
+    """A PyTorch module that exporters write as several operators, without an ONNX operator.
 
-    `formula` is that of a function of one number, with the module's settings in braces, whose
-    defaults are `settings`; None where it isn't one.
+    `formula` is set for elementwise functions: it has the module's settings in braces, with
+    defaults in `settings`. None for other modules.
     """
 
     formula: str | None
@@ -44,7 +44,7 @@ class CompositeModule:
     role: p.Role = "follows"
 
 
-# By the module's class. A name is the ONNX operator that computes the same.
+# By the module's class. A string is the ONNX operator that computes the same.
 MODULE_EQUIVALENTS: Mapping[str, CompositeModule | str] = {
     "SiLU": "Swish",
     "GELU": "Gelu",
@@ -67,7 +67,7 @@ MODULE_EQUIVALENTS: Mapping[str, CompositeModule | str] = {
 
 @dataclass(frozen=True)
 class LayerDescription:
-    """A layer's fields of these names (plan_layers.py)."""
+    """The fields of a Layer with these names (plan_layers.py)."""
 
     role: p.Role
     caption: str
@@ -86,9 +86,9 @@ def describe_layer(
     *,
     is_movement: bool,
 ) -> LayerDescription:
-    """What the page is told of a layer that `nodes` compute, in order; the `main` one of them.
+    """Describe a layer for the page; `nodes` compute it, in order, and `main` is one of them.
 
-    `is_movement`: all of them only move elements.
+    `is_movement`: all nodes only move elements.
     """
     short = short_caption(key.module_type or single.operator)
     if main is None:
@@ -112,8 +112,8 @@ def describe_layer(
 
 
 def _describe_preprocess(graph: Graph, key: Key, found: LayerDescription) -> LayerDescription:
-    """A step in front of the model: all of them are one stage, with the formulas that there are."""
-    before = key.name.rpartition(".")[0]  # of two that are compared each has its own
+    """Describe a preprocessing step: all steps form one stage, with formulas if available."""
+    before = key.name.rpartition(".")[0]  # each compared model has its own
     first = next(name for name in graph.preprocess if name.rpartition(".")[0] == before)
     found = replace(found, role="head" if key.name == first else "follows")
     call = ast.parse(f"step({key.description})", mode="eval").body
@@ -132,14 +132,14 @@ def _describe_preprocess(graph: Graph, key: Key, found: LayerDescription) -> Lay
 
 
 def _channel_formula(numbers: Any) -> str:
-    """A number, or the one of a channel, in a formula."""
+    """A number in a formula, or a choice of numbers by channel."""
     if not isinstance(numbers, tuple):
         return str(numbers) if numbers >= 0 else f"({numbers})"
     return f"choose(channel, {', '.join(map(str, numbers))})"
 
 
 def short_caption(name: str) -> str:
-    """What captions call an operator or a module: "BN" of BatchNorm2d and BatchNormalization."""
+    """The caption of an operator or module: "BN" for BatchNorm2d and BatchNormalization."""
     name = re.sub(r"[123]d$", "", name)
     bare = name.removeprefix("Adaptive")
     for known in (bare, f"{bare}alization", bare.replace("Avg", "Average")):
@@ -166,13 +166,13 @@ def _describe_module(
 
 
 def _parse_settings(description: str) -> dict[str, Any]:
-    """The settings that a module's description names: {"alpha": 0.5} of "alpha=0.5"."""
+    """The settings in a module's description: {"alpha": 0.5} for "alpha=0.5"."""
     pairs = re.findall(r"\b(\w+)=('\w*'|-?[\d.]+(?:e[-+]?\d+)?)", description)
     return {name: ast.literal_eval(value) for name, value in pairs}
 
 
 def as_single_operator(graph: Graph, nodes: Iterable[Node], main: Node) -> SingleOperator:
-    """What a layer's operators are together; `main` is the one that multiplies most."""
+    """A layer's operators as one; `main` is the node with the most multiplications."""
     others = [node for node in nodes if node is not main]
     found: SingleOperator | None = None
     if main.op == "Conv" and len(others) == 1:
@@ -199,7 +199,7 @@ def _match_padded_conv(graph: Graph, pad: Node, conv: Node) -> SingleOperator | 
 
 
 def _match_linear(graph: Graph, others: list[Node], product: Node) -> SingleOperator | None:
-    """What is multiplied is folded from PyTorch's weight, which has a row for each output."""
+    """Match a product with PyTorch's transposed weight, whose rows are outputs."""
     a, b = product.inputs
     turned = [node for node in graph.folded_nodes if b in node.outputs and node.op == "Transpose"]
     if not turned or len(graph.shape(b)) != 2:
@@ -215,7 +215,7 @@ def _match_linear(graph: Graph, others: list[Node], product: Node) -> SingleOper
 def _match_local_response(
     graph: Graph, others: list[Node], quotient: Node
 ) -> SingleOperator | None:
-    """PyTorch's LocalResponseNorm: a mean of squares over channels, which is padded and pooled."""
+    """Match PyTorch's LocalResponseNorm: a padded, pooled mean of squares over channels."""
     by_op = {node.op: node for node in others if node.op not in ("Reshape", "Squeeze", "Mul")}
     scales = [_scalar_constant(graph, node) for node in others if node.op == "Mul"]
     alpha = [scale for scale in scales if scale is not None]
@@ -235,7 +235,7 @@ def _match_local_response(
 
 
 def _scalar_constant(graph: Graph, node: Node) -> float | None:
-    """The one constant that an operator reads beside a value."""
+    """The first scalar constant among an operator's further inputs; None if there is none."""
     for name in node.inputs[1:]:
         data = graph.values[name].data
         if data is not None and data.size == 1:

@@ -1,4 +1,4 @@
-"""The layer table of a Graph: what each layer is, reads and costs, for people and pictures."""
+"""The layer table of a Graph: what each layer is, reads and costs, for readers and views."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from nbglcnn.plan.picture_layout import picture_layout
 
 
 def layer_keys(graph: Graph) -> list[Key]:
-    """The keys that are rows of the table: layers, and outputs that are known by no other name.
+    """The keys that are rows of the table: layers, and outputs without another name.
 
-    In an ONNX file what computes an output has that output's name alone.
+    In an ONNX file, a value that is an output has only the output's name.
     """
     named = {key.value for key in graph.keys if key.kind in ("input", "layer")}
     return [
@@ -46,17 +46,17 @@ def layer_keys(graph: Graph) -> list[Key]:
 
 
 def pytorch_spelling(op: str) -> str:
-    """An operator as PyTorch's class for it is spelled, where that is another spelling: ReLU."""
+    """An operator's name as spelled by PyTorch's class if only the case differs: ReLU."""
     short = OPERATOR_RECORDS[op].caption if op in OPERATOR_RECORDS else None
     return short if short is not None and short.lower() == op.lower() else op
 
 
-# What exporters call a value that has no name of its own: "45", "val_19", "onnx::Conv_45".
+# Exporters' names for unnamed values: "45", "val_19", "onnx::Conv_45".
 _NUMERIC_NAME = re.compile(r"(?:val_|onnx::\w+_)?(\d+)")
 
 
 def _labels(rows: Sequence[p.Layer]) -> dict[str, str]:
-    """What people read in place of names that are numbers; a PyTorch module "0" is called so."""
+    """Display labels for layers whose names are numbers; a PyTorch module "0" keeps its name."""
     found = {
         row.name: f"{row.type} {number[1]}"
         for row in rows
@@ -67,11 +67,12 @@ def _labels(rows: Sequence[p.Layer]) -> dict[str, str]:
 
 
 def find_planes(graph: Graph) -> frozenset[str]:
-    """The values (n, h, w) that are a map for each example, by what they are made of.
+    """The values (n, h, w) that are one map per example, judged by how they are computed.
 
-    A channel of maps (n, c, h, w), or what is left of all of them (an argmax, a mean), and what is
-    computed of such a value place by place. By its shape alone (n, tokens, features) is the same,
-    and its tokens are channels. An input is one when it is given a channel's axis.
+    These are a channel of maps (n, c, h, w), a reduction over all channels (an argmax, a mean), and
+    values of the same shape computed from such a value. The shape alone is ambiguous: (n, tokens,
+    features) looks the same, and its tokens are channels. An input is a plane if a node adds a
+    channel axis to it.
     """
     found: set[str] = set()
 
@@ -96,7 +97,7 @@ def find_planes(graph: Graph) -> frozenset[str]:
 def layer_table(
     graph: Graph, receptive_fields: ReceptiveFields
 ) -> tuple[tuple[p.Layer, ...], dict[str, int]]:
-    """The Layer records of a graph's layer keys, and which of them each node's passes belong to."""
+    """The Layer records of a graph's layer keys, and the layer index of each node's passes."""
     producer = {name: node for node in graph.nodes for name in node.outputs if name}
     keys = layer_keys(graph)
     by_value: dict[str, str] = {key.value: key.name for key in graph.keys if key.kind == "input"}
@@ -114,7 +115,7 @@ def layer_table(
         read = [name for node in mine for name in node.inputs if name]
         # A carried parameter counts as its initial value.
         read = [initial.get(name, name) for name in read]
-        if not mine:  # computed when the network was read, from parameters alone
+        if not mine:  # folded from parameters at load time
             read = [key.value]
         parameters = {
             name for name in read if graph.values[name].is_constant and name not in by_value
@@ -191,9 +192,9 @@ def layer_table(
 
 
 def layer_rows(graph: Graph, layers: Sequence[p.Layer]) -> dict[str, int]:
-    """For each key whose value a layer gives, a module's and an output's too, that layer's row.
+    """The row of the layer that computes each key's value, also for modules and outputs.
 
-    A value belongs to the first that gives it: what computes nothing has the row before it.
+    A value belongs to the first key that has it: a key without computation gets the row before it.
     """
     rows = {layer.name: number for number, layer in enumerate(layers)}
     made = {
@@ -205,7 +206,7 @@ def layer_rows(graph: Graph, layers: Sequence[p.Layer]) -> dict[str, int]:
 
 
 def layer_nodes(graph: Graph) -> dict[str, list[Node]]:
-    """The nodes of each layer, by its name, also of those that no operator of ours computes."""
+    """The nodes of each layer by name, including nodes that no operator of ours computes."""
     producer = {name: node for node in graph.nodes for name in node.outputs if name}
     place = {node.name: number for number, node in enumerate(graph.nodes)}
     known = {key.value for key in graph.keys if key.kind == "input"}
@@ -220,9 +221,9 @@ def layer_nodes(graph: Graph) -> dict[str, list[Node]]:
 def _collect_nodes(
     graph: Graph, value: str, known: Container[str], producer: Mapping[str, Node]
 ) -> tuple[list[Node], dict[str, int]]:
-    """The nodes of a layer, from its value back to those that earlier keys have, the last first.
+    """Collect a layer's nodes from its value back to the values of earlier keys, last first.
 
-    Also these, counted from 1.
+    Also returns these earlier values, numbered from 1.
     """
     mine: dict[str, Node] = {}
     sources: dict[str, int] = {}
@@ -236,13 +237,13 @@ def _collect_nodes(
             sources[name] = len(sources) + 1
         elif name in producer:
             node = mine.setdefault(producer[name].name, producer[name])
-            # The last is looked at first.
+            # A stack: the last entry is visited first.
             pending += [
                 source
                 for source in reversed(node.inputs)
                 if source
                 and (
-                    source in known  # a layer's that follows from parameters alone, too
+                    source in known  # also a layer's value folded from parameters
                     or (one := graph.values.get(source)) is None
                     or not one.is_constant
                 )
@@ -251,7 +252,7 @@ def _collect_nodes(
 
 
 def parameter_origins(graph: Graph) -> dict[str, frozenset[str]]:
-    """For each constant, the parameters it was made of."""
+    """The parameters from which each constant was computed."""
     origins = {
         value: frozenset([value])
         for name, value in graph.parameters.items()
@@ -265,14 +266,14 @@ def parameter_origins(graph: Graph) -> dict[str, frozenset[str]]:
 
 
 def default_fit(graph: Graph, value: str) -> p.Fit:
-    """How pictures become an input where nobody says; "" for one that takes none."""
+    """How images are fitted to an input by default; "" if it takes no images."""
     shape = graph.shape(value)
     pictures = picture_layout(shape, graph.values[value].dtype) and value not in graph.noise
     return "crop" if pictures else ""
 
 
 def reshape_origins(graph: Graph) -> dict[str, str]:
-    """For constants that are others in another shape: those, with their elements in that order."""
+    """Map constants that are reshaped copies to their originals, in the same element order."""
     origins: dict[str, str] = {}
     for node in graph.folded_nodes:
         record = OPERATOR_RECORDS.get(node.op)
@@ -283,7 +284,7 @@ def reshape_origins(graph: Graph) -> dict[str, str]:
 
 
 class _OperandResolver:
-    """Where the page finds what operators read."""
+    """Resolves operator inputs to the operands that the page can read."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -292,7 +293,7 @@ class _OperandResolver:
             self._parameters.setdefault(value, parameter)
         self._folded = {name: node for node in graph.folded_nodes for name in node.outputs if name}
         self._initial = {carry.target: carry.initial for carry in graph.carries}
-        # Numbers that come with new weights are none that a table could hold.
+        # The table must not contain numbers that change with the weights.
         self._weight_dependent = set(graph.parameters.values())
         for node in graph.folded_nodes:
             if self._weight_dependent.intersection(node.inputs):
@@ -301,7 +302,7 @@ class _OperandResolver:
     def resolve(
         self, read: Provenance, shape: tuple[int, ...], keys: Mapping[str, str]
     ) -> p.Operand:
-        """The operand that has this value's elements; `keys` are those of values to be read."""
+        """The operand with this value's elements; `keys` are the names of readable values."""
         name = self._initial.get(read.name, read.name)
         if not name:
             return p.Operand("omitted")
@@ -317,18 +318,18 @@ class _OperandResolver:
                 return p.Operand("unnamed")
             moves = (*read.index_maps, *origin.index_maps)
             return p.Operand("parameter", parameter, shape=shape, index_maps=moves)
-        # Axes that were stretched may be far longer than what lies in memory.
+        # A broadcast array (stride 0) may be far larger than its memory.
         short = data[tuple(slice(None if stride else 1) for stride in data.strides)]
         number = float(short.min())
         same = math.isfinite(number) and number == float(short.max())
         return p.Operand("number", number=number) if same else p.Operand("unnamed")
 
     def _parameter_origin(self, name: str) -> Provenance:
-        """The parameter whose elements a constant's are; itself where it was computed."""
+        """The parameter that has a constant's elements; the constant itself if it was computed."""
         try:
             return trace_provenance(self._graph, name, self._folded, self._parameters)[0]
         except (AssertionError, IndexError, ValueError, ZeroDivisionError, KeyError, TypeError):
-            return Provenance(name)  # nobody has checked what runs while the model is read
+            return Provenance(name)  # constant folding at load time is not validated
 
 
 def _plan_window(window: SlidingWindow, single: SingleOperator) -> p.Window:

@@ -51,9 +51,9 @@ Observe = str | Sequence[str]
 
 
 def observed_keys(graph: Graph, observe: Observe) -> tuple[Key, ...]:
-    """The keys that a Plan keeps for `observe`: "all", "outputs" or names.
+    """The keys that a Plan keeps for `observe`: "all", "outputs" or a list of names.
 
-    An output that is an input has one key, as an input where these are kept.
+    An output that is also an input has one key, the input's if inputs are kept.
     """
     check_observe(observe)
     if observe == "all":
@@ -80,8 +80,9 @@ def lower(
 ) -> p.Plan:
     """Compile a graph for a device.
 
-    A device that cannot draw float32 gets float16, whatever was asked for; the Plan says which.
-    Raises UnsupportedOperator or UnsupportedModel, naming the layer, before anything runs.
+    A device that cannot render to float32 gets float16 regardless of `precision`; the Plan records
+    which. Raises UnsupportedOperator or UnsupportedModel with the layer's name before anything
+    runs.
     """
     target = target or p.Target()
     if precision not in get_args(p.Precision):
@@ -108,7 +109,7 @@ def lower(
                  "layout": picture_layout(record.shape, record.dtype) or "NCHW",
                  "contributed": key.kind == "contributed"}  # fmt: skip
         inputs.append(msgspec.structs.replace(record, position_axes=places, **found))
-    # 0 examples: there is nothing to picture
+    # A batch of 0 examples is displayed as 1.
     shapes: dict[str, list[tuple[int, ...]]] = {"": []}
     for one in inputs:
         shapes.setdefault(_batch_owner(one.key, one.contributed), []).append(one.shape)
@@ -145,7 +146,7 @@ def lower(
 def _with_batch_fields(
     examples: BatchAxes, key: Key, value: p.Value, layers: Mapping[str, str]
 ) -> p.Value:
-    """The value with what it follows from; `layers` are the names of nodes' layers."""
+    """Add a value's batch dependence; `layers` maps nodes to layer names."""
     node = examples.mixing_node(key.value)
     across = examples.is_mixed(key.name)
     mixed = key.name if across else ""
@@ -162,7 +163,7 @@ def _python_inputs(
     watched: Collection[str],
     rows: Mapping[str, int],
 ) -> list[p.Input]:
-    """The uploads of what Python computes, as far as anybody wants it."""
+    """The upload inputs for values that Python computes, if they are read or observed."""
     found = []
     read = {name for node in nodes for name in node.inputs}
     names = {key.value: key.name for key in reversed(b.graph.keys)}
@@ -187,7 +188,7 @@ def _lower_section(
 ) -> None:
     for node in section_nodes(nodes, section):
         b.enter_layer(node, layer_of.get(node.name, -1))
-        # Where no element is, nothing is drawn.
+        # Nodes without output elements need no draw call.
         if any(math.prod(b.shape(name)) for name in node.outputs if name):
             lower_node = OPERATOR_RECORDS[node.op].lower
             if node.op in INPUT_ACTIVATIONS and not any(name in watched for name in node.outputs):
@@ -202,20 +203,20 @@ def _lower_section(
 
 
 def flatten_constants(layout: Layout, *, fast: bool = True) -> dict[str, int]:
-    """The constants of flatten.glsl for a tensor that lies like this."""
+    """The constants of flatten.glsl for a tensor with this layout."""
     plain = fast and layout.block == (1, 2, 2) and layout.phases == (1, 1)
     return {"PLAIN": int(plain), "ROWS": int(plain and layout.nchw[3] % 4 == 0)}
 
 
 def _batch_owner(key: str, contributed: bool) -> str:
-    """Whose batch a value has: "", the network's, or that of the contributed keys named alike."""
+    """The owner of a value's batch: "" for the network, or the prefix of contributed keys."""
     return key.partition(".")[0] if contributed else ""
 
 
 def _displayed_value(
     b: Builder, forms: DisplayKinds, limits: ValueRanges, key: Key, row: int, batch: int
 ) -> p.Value:
-    """A value with how it is shown; of one without elements there is a zero to be seen."""
+    """Make a value with its display fields; a value without elements is displayed as one zero."""
     some = math.prod(b.shape(key.value)) > 0
     nchw = forms.display_nchw(key.value, batch) if some else (1, 1, 1, 1)
     value = _make_value(b, key.name, key.kind, key.value, row, nchw)
@@ -227,7 +228,7 @@ def _displayed_value(
 
 
 def with_edit_point(b: Builder, key: Key, number: int, value: p.Value) -> p.Value:
-    """The value with where edits of it run, if they can."""
+    """Add the pass after which edits of the value run, if it can be edited."""
     dtype, constant = b.graph.values[key.value].dtype, b.graph.constant(key.value)
     state = {texture for carry in b.carries for texture in (carry.source, carry.target)}
     if (
@@ -278,19 +279,19 @@ def _make_readback(
         kernel, b.readback_texture(width, height, sources), Layout((1, 1, 1, 1)), inputs, weights,
         uniforms={"width": width, **numbers}, constants=variant, viewport=(width, height),
     )  # fmt: skip
-    # Of the key that is read, whose value may be elsewhere once it is edited.
+    # The readback keeps the value's own texture, without input values that edits may redirect.
     return p.Readback(msgspec.structs.replace(step, input_values=()), count)
 
 
-MAX_TRANSPOSED = 2**20  # elements; twice the memory would be much for larger ones
+MAX_TRANSPOSED = 2**20  # elements; above, the second copy takes too much memory
 
 
 def _parameter_values(b: Builder, layers: Iterable[p.Layer]) -> list[p.Value]:
-    """The parameters as tensors that can be read, for pictures of filters.
+    """The parameters as readable tensors, for views of filters.
 
-    Those packed for a convolution are read out of that texture; others are small and get their own,
-    and so does what is only used transposed, as a Linear's weight over a sequence, or otherwise
-    moved, as a token of the class that stands before each example's, if it is.
+    Parameters packed for a convolution are read from its weight texture. Others are small and get
+    their own texture. So do parameters used only transposed (a Linear's weight over a sequence) or
+    otherwise moved (a class token added to each example), if they are small enough.
     """
     packed_as = {
         w.recipe.sources[0]: w
@@ -314,7 +315,7 @@ def _parameter_values(b: Builder, layers: Iterable[p.Layer]) -> list[p.Value]:
             continue
         longest = b.target.max_texture_size
         if flat_size(math.prod(b.shape(value)), longest)[1] > longest:
-            continue  # it runs, but no single read can bring it back
+            continue  # usable in passes, but too large for a single readback
         weight = None if value in state else packed_as.get(value)
         if weight is None:
             nchw = storage_nchw(b.shape(value))
@@ -412,7 +413,7 @@ def _build_plan(
 
 
 def _readable_comparison(graph: Graph, kept: Collection[str]) -> p.Comparison:
-    """What of a comparison can be read."""
+    """The part of a comparison whose values are kept."""
     if (found := graph.comparison) is None or found.table not in kept:
         return p.Comparison()
     pairs = tuple(one for one in found.pairs if {one.a, one.b, one.difference} <= set(kept))
@@ -420,10 +421,10 @@ def _readable_comparison(graph: Graph, kept: Collection[str]) -> p.Comparison:
 
 
 def can_repack(plan: p.Plan, graph: Graph, changed: Set[str] | None = None) -> bool:
-    """Whether a Plan is right with the weights of `graph`, which differs in parameters alone.
+    """Whether a Plan stays valid with the weights of `graph`, which differs only in parameters.
 
-    Only the `changed` values are looked at, all if None. A BatchNormalization without a spread may
-    not run inside a convolution.
+    Checks only the `changed` values, or all if None. A BatchNormalization without positive variance
+    cannot be fused into a convolution.
     """
     for recipe in (weight.recipe for weight in plan.header.weights):
         if changed is not None and changed.isdisjoint(recipe.sources[-1:]):
@@ -437,9 +438,9 @@ def can_repack(plan: p.Plan, graph: Graph, changed: Set[str] | None = None) -> b
 
 
 def repack(plan: p.Plan, graph: Graph, changed: Set[str] | None = None) -> p.Plan:
-    """The same Plan with the weights of `graph`, which it fits (`can_repack`).
+    """Return the Plan with the weights of `graph`, for which `can_repack` is True.
 
-    Only textures made of the `changed` values are packed anew, all if None.
+    Only textures made from the `changed` values are repacked, or all if None.
     """
     weights, blobs = [], {}
     for weight in plan.header.weights:

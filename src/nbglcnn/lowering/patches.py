@@ -1,4 +1,4 @@
-"""Patches: what a few other numbers change in weight textures, without packing all of them."""
+"""Patches: partial updates of weight textures after a few numbers change."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from nbglcnn.graph import Array, Graph
 from nbglcnn.plan.layout import Float32, Layout
 from nbglcnn.plan.schema import Patch, Plan, Recipe
 
-MAX_PATCH_TEXELS = 2**16  # 1 MiB: what changes more is packed and sent as whole textures
-MAX_PATCH_ELEMENTS = 256  # of a tensor, each a rectangle of its own
+MAX_PATCH_TEXELS = 2**16  # 1 MiB: larger changes are repacked and sent as whole textures
+MAX_PATCH_ELEMENTS = 256  # per tensor; each becomes its own rectangle
 
 Indices = npt.NDArray[np.intp]
-# Where a piece of a texture lies, (layer, row, column), its texels before, and as they are now.
+# A texture region: its origin (layer, row, column), its texels before, and after the change.
 RegionChange = tuple[tuple[int, int, int], Float32, Float32]
 
 
 def changed_elements(old: Graph, new: Graph) -> dict[str, Indices]:
-    """Flat indices of the numbers that differ, by the names of their values.
+    """Flat indices of the numbers that differ, by value name.
 
-    Bits are compared: -0 differs from 0, and a NaN from another one.
+    The comparison is bitwise: -0 differs from 0, and NaNs with other bits differ.
     """
     found = {}
     for name, value in new.values.items():
@@ -39,7 +39,7 @@ def changed_elements(old: Graph, new: Graph) -> dict[str, Indices]:
 def make_patches(
     plan: Plan, old: Graph, new: Graph, changed: Mapping[str, Indices]
 ) -> list[Patch] | None:
-    """What turns the weight textures of `old` into those of `new`; None if that is too much."""
+    """The patches from the weight textures of `old` to those of `new`; None if too large."""
     found: list[Patch] = []
     left = MAX_PATCH_TEXELS
     for weight in plan.header.weights:
@@ -78,7 +78,7 @@ def _changed_regions(
     places: Sequence[Indices],
     most: int,
 ) -> list[RegionChange] | None:
-    """The pieces of a texture that may have changed; None where they have over `most` texels."""
+    """The texture regions that may have changed; None if they have more than `most` texels."""
     if recipe.packer == "conv":
         return _kernel_regions(recipe, old, new, places, most)
     if recipe.packer == "tensor":
@@ -98,7 +98,7 @@ def _kernel_regions(
     places: Sequence[Indices],
     most: int,
 ) -> list[RegionChange] | None:
-    """The rows of all groups of four outputs that a weight or its normalization touches."""
+    """The rows of each group of four outputs that a changed weight or normalization affects."""
     o, i, kh, kw = _kernel_shape(recipe)
     outputs = np.concatenate([_output_channels(recipe, places[0]), *places[1:]])
     groups = np.unique(outputs // 4)
@@ -130,14 +130,14 @@ def _require_arrays(arrays: Sequence[Array | None]) -> Iterator[Array]:
 
 
 def _kernel_shape(recipe: Recipe) -> tuple[int, int, int, int]:
-    """(O, I/groups, KH, KW) of what `kernel_array` makes of a recipe."""
+    """The shape (O, I/groups, KH, KW) of a recipe's `kernel_array`."""
     first, second, kh, kw = recipe.arguments["shape"]
     groups = recipe.arguments.get("transposed_groups", 0)
     return (groups * second, first // groups, kh, kw) if groups else (first, second, kh, kw)
 
 
 def _output_channels(recipe: Recipe, places: Indices) -> Indices:
-    """The output channels that these numbers of a weight are used for."""
+    """The output channels that these elements of a weight contribute to."""
     o, i, kh, kw = _kernel_shape(recipe)
     groups = recipe.arguments.get("transposed_groups", 0)
     if groups:
@@ -153,7 +153,7 @@ def _output_channels(recipe: Recipe, places: Indices) -> Indices:
 def _tensor_regions(
     recipe: Recipe, old: Array | None, new: Array | None, places: Indices
 ) -> list[RegionChange] | None:
-    """The texels that these elements lie in."""
+    """The texels that contain these elements; None if there are too many."""
     assert old is not None and new is not None
     n, c, h, w = nchw = tuple(recipe.arguments["nchw"])
     bn, by, bx = recipe.arguments["block"]
@@ -184,7 +184,7 @@ def _has_changes(piece: RegionChange) -> bool:
 
 
 def _trim_region(texture: int, piece: RegionChange) -> Patch:
-    """The smallest rectangle with all that has changed in a piece."""
+    """Trim a region to the smallest rectangle that contains all changes."""
     (layer, top, left), before, after = piece
     unlike = (before.view(np.uint32) != after.view(np.uint32)).any(-1)
     rows, columns = np.flatnonzero(unlike.any(1)), np.flatnonzero(unlike.any(0))

@@ -1,4 +1,4 @@
-"""Which elements a layer's numbers are, or are computed of: what its operators move, joined."""
+"""Provenance: the source elements of a layer's values, through operators that only move them."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from nbglcnn.ops.operator import Shape
 from nbglcnn.ops.strided import StridedView
 from nbglcnn.plan import schema as p
 
-# Kinds whose operator may read what was moved before it: each of its numbers is looked up.
+# Explanation kinds that look up each element, so the operator may read moved elements.
 _ELEMENT_LOOKUP_KINDS = {"matrix", "softmax", "log softmax", "sum", "elementwise", "concatenation"}
-# Those whose pictures lie over what is read: that may have another shape, and no other order.
+# Kinds whose view overlays the input: it may be reshaped, but not reordered.
 _MAP_OVERLAY_KINDS = {"max pool", "mean pool", "sum pool", "convolution", "transposed convolution"}
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """A value whose elements others are; the moves lead there, one after the other."""
+    """The value that has the source elements, and the index maps to them, in order."""
 
     name: str
     index_maps: tuple[p.IndexMap, ...] = ()
 
 
 def is_movement(graph: Graph, node: Node) -> bool:
-    """Whether an operator's numbers are its first input's, all of them or some, in any order."""
+    """Whether an operator only moves elements of its first input: all or some, in any order."""
     record = OPERATOR_RECORDS[node.op]
     if record.role in ("leads", "alias"):
         return record.explanation_kind(graph, node) == "same"
@@ -37,7 +37,7 @@ def is_movement(graph: Graph, node: Node) -> bool:
 def trace_provenance(
     graph: Graph, name: str, producer: Mapping[str, Node], known: Container[str]
 ) -> tuple[Provenance, tuple[Node, ...]]:
-    """The value that a value's elements are of, back to `known` at most, and what lies between."""
+    """Trace a value to its source elements, back to `known` at most; also the nodes passed."""
     moves: list[p.IndexMap] = []
     passed: list[Node] = []
     while name not in known and (node := producer.get(name)) is not None:
@@ -54,7 +54,7 @@ def trace_provenance(
 def _trace_step(
     graph: Graph, node: Node, name: str, producer: Mapping[str, Node], known: Container[str]
 ) -> tuple[Provenance, tuple[Node, ...]] | None:
-    """One operator back; None where it computes, or brings several values together."""
+    """Trace one operator back; None if it computes or combines several values."""
     record = OPERATOR_RECORDS.get(node.op)
     if record is None or node.python_fallback is not None:
         return None
@@ -84,7 +84,7 @@ def _simplify_map(move: p.IndexMap) -> p.IndexMap:
 def _trace_concat(
     graph: Graph, node: Node, producer: Mapping[str, Node], known: Container[str]
 ) -> tuple[Provenance, tuple[Node, ...]] | None:
-    """Parts of one value along an axis in another order, as `torch.roll` has them; else None."""
+    """Trace a Concat of one value's parts in another order, as in `torch.roll`; else None."""
     shape, rank = graph.shape(node.outputs[0]), len(graph.shape(node.outputs[0]))
     axis = node.attributes.get("axis", 0)
     assert isinstance(axis, int)
@@ -110,15 +110,15 @@ def _trace_concat(
     return Provenance(source, (p.IndexMap(shape, others, 0, axis, tuple(table)),)), tuple(passed)
 
 
-MAX_TABLE_LENGTH = 4096  # places along an axis that a table lists
+MAX_TABLE_LENGTH = 4096  # longest axis for which a table lists positions
 
 
 @dataclass(frozen=True)
 class OperandTrace:
-    """What a layer's operator reads for its explanation: each value, and the shape it reads it in.
+    """The values that a layer's operator reads for its explanation, each with its shape there.
 
-    `index_maps` leads from the layer's elements to those of what it gives, which has the shape
-    `raw_shape`. `is_single`: nothing else computes; `is_movement`: nothing computes at all.
+    `index_maps` map the layer's elements to those of the operator's result of shape `raw_shape`.
+    `is_single`: no other node computes; `is_movement`: no node computes.
     """
 
     operands: tuple[tuple[Provenance, Shape], ...]
@@ -137,7 +137,7 @@ def trace_operands(
     producer: Mapping[str, Node],
     known: Container[str],
 ) -> OperandTrace:
-    """Of a layer that `nodes` compute, `main` for the most part, which reads `inputs`."""
+    """Trace the operands of a layer computed by `nodes`, mainly `main`, which reads `inputs`."""
     mine = {node.name for node in nodes}
     plain = tuple((Provenance(name), graph.shape(name) if name else ()) for name in inputs)
     whole, passed = trace_provenance(graph, value, producer, known)

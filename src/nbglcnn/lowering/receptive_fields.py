@@ -1,4 +1,4 @@
-"""Which places of a layer's inputs its places can depend on: its operators' reaches, joined."""
+"""Receptive fields: the input positions that a layer's positions depend on."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ ReadRow = tuple[int, int, int]
 
 
 def map_axes(shape: Shape) -> tuple[int, ...]:
-    """The axes behind batch and channels, along which a value's places lie unless more is known."""
+    """The axes after batch and channels, the default position axes of a value."""
     return tuple(range(2, len(shape)))
 
 
 class ReceptiveFields:
-    """The places of a Graph's values, and what they depend on."""
+    """The position axes of a Graph's values, and their dependencies."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -173,7 +173,7 @@ def _identity(count: int) -> p.FieldMap:
 
 
 def _stride_spans(shape: Shape) -> list[tuple[int, int]]:
-    """For each axis, the strides of its first and behind its last place."""
+    """Each axis's stride, and the stride times its length."""
     units = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
     return [(unit, unit * length) for unit, length in zip(units, shape, strict=True)]
 

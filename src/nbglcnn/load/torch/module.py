@@ -1,4 +1,4 @@
-"""PyTorch modules as Graphs, by a recorded run: each key is the tensor that a hook sees."""
+"""Conversion of PyTorch modules to Graphs by recording a run; each key is a tensor in a hook."""
 
 from __future__ import annotations
 
@@ -57,18 +57,20 @@ def load_module(
     noise: Noise | None = None,
     arguments: Arguments | None = None,
 ) -> tuple[Graph, tuple[Array, ...]]:
-    """The Graph of an eval-mode module for inputs of these shapes. `model` is left as it is.
+    """Return the Graph of an eval-mode module for these inputs. `model` is not modified.
 
-    What it draws are further inputs, of the user's `noise` or seeded: all inputs come with it.
-    `known` receives what the modules gave for these inputs, by key: load runs them anyway. With
-    `check_nodes`, which says of a Graph's nodes why they cannot run, these are left to Python, and
-    so are the innermost modules that hold what cannot be recorded; `check_operator` says so of an
-    operator.
+    The result is the Graph and all its input arrays.
+
+    The random tensors that the model draws become further inputs, taken from the user's `noise` or
+    seeded; they are returned with `arrays`. `known` receives the modules' outputs for these inputs
+    by key, since loading runs the modules anyway. `check_nodes` returns the reasons why nodes of a
+    Graph cannot run. If it is set, Python computes these nodes, and also the innermost modules that
+    contain code which cannot be recorded. `check_operator` does the same for a single operator.
     """
     check_module(model)
     noise = Noise(()) if noise is None else noise
     reasons = {} if check_operator is None else unsupported_recurrent(model, check_operator)
-    first = True  # some things need be told once alone
+    first = True  # warnings are issued on the first attempt only
     while True:
         try:
             graph = _build_graph(ModelRuns(model, arrays, noise, reasons, first, arguments), known)
@@ -87,7 +89,7 @@ def load_module(
 
 
 def _build_graph(runs: ModelRuns, known: dict[str, Array] | None) -> Graph:
-    """The Graph, in which Python computes the modules that there are reasons for."""
+    """Build the Graph; Python computes the modules in `reasons`."""
     model, first, arguments = runs.model, runs.is_first_attempt, runs.arguments
     names = input_names(model, len(runs.model_inputs)) if arguments is None else [*arguments.names]
     recording, seen = runs.record_and_run()
@@ -121,7 +123,7 @@ def _build_graph(runs: ModelRuns, known: dict[str, Array] | None) -> Graph:
         {n: done.resolve(v) for n, v in zip(names, draft.inputs, strict=True)},
         root,
         values,
-        [one for one in placed if one[1].op != "Identity"],  # these have their modules' keys
+        [one for one in placed if one[1].op != "Identity"],  # Identity nodes have module keys
         lambda at, node, value: words[at].name_of(value, node.op),
     )
     nodes = tuple(
@@ -143,7 +145,7 @@ def _build_graph(runs: ModelRuns, known: dict[str, Array] | None) -> Graph:
 def _shared_module_keys(
     model: torch.nn.Module, keys: Sequence[Key]
 ) -> Mapping[str, tuple[str, ...]]:
-    """The keys of modules that stand in the model more than once, by their other names."""
+    """The keys of modules that are registered more than once, by the modules' other paths."""
     first = {id(module): path for path, module in model.named_modules()}
     found: dict[str, tuple[str, ...]] = {}
     for path, module in model.named_modules(remove_duplicate=False):
@@ -158,7 +160,7 @@ def _shared_module_keys(
 
 
 def _ignored_outputs_message(others: Sequence[tuple[str, Any]]) -> str:
-    """What forward gives besides tensors, by the names that these would have."""
+    """The warning about non-tensor outputs of forward, by the names that keys would have."""
     some = ", ".join(f"output{suffix} ({type(value).__name__})" for suffix, value in others[:5])
     more = f" and {len(others) - 5} more" if len(others) > 5 else ""
     return f"forward also returns values that are not tensors, which are ignored: {some}{more}"
@@ -167,11 +169,11 @@ def _ignored_outputs_message(others: Sequence[tuple[str, Any]]) -> str:
 def _draft(
     converted: ConvertedRun, input_names: Sequence[str], arrays: Sequence[Array]
 ) -> tuple[GraphDraft, list[str], list[FunctionalName]]:
-    """A Draft of ONNX's nodes, the captured values in order, and a word for each node."""
+    """Return a GraphDraft of ONNX nodes, the captured values in order, and each node's name."""
     recorded = converted.recorded_run
     twin, root, program, cut = recorded.twin, recorded.root, recorded.program, recorded.python_calls
     draft = GraphDraft(name=type(twin).__name__, source="torch")
-    names: dict[int, str] = {}  # in the GraphDraft, by the identity of ONNX's values
+    names: dict[int, str] = {}  # names in the GraphDraft, by id() of the ONNX value
     taken: set[str] = set()
 
     def rename(value: OnnxTensor, new: str) -> str:
@@ -206,7 +208,7 @@ def _draft(
     for node, tensor in program.tensors.items():
         value = converted.values[node]
         if id(value) not in names and node.users:
-            # Of float64 what follows from constants alone is computed so, as PyTorch does.
+            # float64 constants stay float64, so that folding computes with PyTorch's precision.
             name = rename(value, program.names.get(node, node.name))
             draft.constants[name] = _array(tensor, wide=True)
     paths = {id(module): path for path, module in reversed(list(twin.named_modules()))}
@@ -246,7 +248,7 @@ def _draft(
     captured, given = given[-count:], given[:-count]
     read = given[len(given) - sum(map(len, cut.reads)) :]
     for made in cut.make_nodes(stood, read, draft.parameters):
-        # Where it is called: before the first that reads it, else behind what it reads.
+        # Insert the node before its first reader; without a reader, after its last source.
         readers = [
             k for k, n in enumerate(draft.nodes) if not set(made.outputs).isdisjoint(n.inputs)
         ]
@@ -268,7 +270,7 @@ def _draft(
 
 
 def _fewest_outputs(step: OnnxNode) -> int:
-    """How many outputs one of ONNX's nodes has at least: MaxPool's indices may be left out."""
+    """The minimum number of outputs of an ONNX node: MaxPool's indices are optional."""
     import onnx
 
     if step.domain or len(step.outputs) == 1:
@@ -282,7 +284,7 @@ def _fewest_outputs(step: OnnxNode) -> int:
 
 
 def _tied_weight_names(twin: torch.nn.Module) -> dict[str, str]:
-    """Each name of the state_dict with the first name of the same tensor: tied weights share it."""
+    """Map each state_dict name to the first name of the same tensor; tied weights share one."""
     tensors = {n: t for n, t in twin.state_dict(keep_vars=True).items() if hasattr(t, "detach")}
     first: dict[int, str] = {}
     return {name: first.setdefault(id(tensor), name) for name, tensor in tensors.items()}

@@ -1,4 +1,4 @@
-"""Writes an ONNX file of a torch module with other numbers in its parameters."""
+"""Export of a PyTorch module to an ONNX file with other parameter values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from nbglcnn.load.torch.weights.state_dict import state_dict_tensors
 def _export_program(
     twin: torch.nn.Module, args: tuple[Any, ...], named: dict[str, Any], names: Any
 ) -> Any:
-    """What PyTorch's exporter makes, if need be with pools that it doesn't know written out."""
+    """Run PyTorch's exporter; if it fails, retry with unsupported adaptive pools expanded."""
 
     def export(model: Any, *inputs: Any, **more: Any) -> Any:
         return torch.onnx.export(
@@ -57,8 +57,8 @@ def to_onnx(
 ) -> Path:
     """Export `module` in eval mode and float32, with these weights, for inputs of these shapes.
 
-    The file's initializers have the names of `module.state_dict()`, and its only output is called
-    "output". PyTorch's exporter does the work; ModelError where it can't.
+    The file's initializers have the names of `module.state_dict()`, and a single output is called
+    "output". PyTorch's exporter writes the file; raises ModelError if it fails.
     """
     twin, _ = detached_copy(module)
     twin.load_state_dict(state_dict_tensors(module, module, weights))
@@ -76,7 +76,7 @@ def to_onnx(
             program = _export_program(twin, args, named, names)
             assert program is not None
             program.save(str(Path(folder, path.name)))
-            for name in (beside, path.name):  # the numbers first: a file is never without them
+            for name in (beside, path.name):  # weights first: the model file never lacks them
                 if (made := Path(folder, name)).exists():
                     made.replace(path.with_name(name))
     except (torch.onnx.OnnxExporterError, RuntimeError, TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Each module of a model by itself, where the model as a whole cannot be loaded."""
+"""Loading each module of a model separately, for models that cannot be loaded as a whole."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ ModuleResult = tuple[str, str, Graph | NbglcnnError]
 def load_each_module(
     model: torch.nn.Module, arrays: Sequence[Array], arguments: Arguments | None = None
 ) -> list[ModuleResult]:
-    """The model's innermost modules in the order of their calls: path, type, and Graph or error.
+    """Load the innermost modules in call order; return path, type, and Graph or error of each.
 
-    Each is loaded on what it gets in a run of the model. Those that get anything but tensors by
-    position are left out: nothing can be said of them alone. Nor can it of what hides its modules,
-    or of those behind one that fails.
+    Each module is loaded with the inputs that it receives in a run of the model. Modules that
+    receive keyword arguments or non-tensors are left out, because they cannot be loaded separately.
+    So are modules that run after a failing one. The list is empty if the model contains a
+    ScriptModule or lazy parameters.
     """
     import torch
     from torch.nn.parameter import is_lazy
@@ -39,7 +40,7 @@ def load_each_module(
         return []
     try:
         twin, _ = detached_copy(model)
-    except UnsupportedModel:  # it cannot be copied
+    except UnsupportedModel:  # the model cannot be copied
         return []
     calls: dict[str, tuple[torch.nn.Module, tuple[torch.Tensor, ...]]] = {}
     handles = []
@@ -75,6 +76,6 @@ def load_each_module(
             found.append((path, kind, graph))
         except NbglcnnError as error:
             found.append((path, kind, error))
-        except (TypeError, RuntimeError):  # what it gets is no dense tensor of real numbers
+        except (TypeError, RuntimeError):  # the input is not a dense tensor of real numbers
             continue
     return found

@@ -1,1 +1,1 @@
-"""A run of a module as a graph of ATen operators, with the calls of its modules."""
+"""A run of a module recorded as a graph of ATen operators with its module calls."""

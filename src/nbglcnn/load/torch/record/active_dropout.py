@@ -1,4 +1,4 @@
-"""Dropouts that model.eval() leaves on: each call has another mask, so that no graph is theirs."""
+"""Dropouts that model.eval() leaves active: each call draws a new mask, so no graph is fixed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import torch
 
 ATTENTION = "scaled_dot_product_attention"
-# What draws a mask, by its name as a function or an operator: the function of
-# torch.nn.functional to write, and the module.
+# Functions and operators that draw a mask, by name: the torch.nn.functional function and the module
+# that the error recommends.
 MASK_FUNCTIONS: Mapping[str, tuple[str, str]] = {
     "dropout": ("dropout", "Dropout"),
     "native_dropout": ("dropout", "Dropout"),
@@ -32,7 +32,7 @@ MASK_FUNCTIONS: Mapping[str, tuple[str, str]] = {
 
 
 def active_dropout_message(place: str, name: str, model: torch.nn.Module) -> str:
-    """What to say of one at a place of the model's code."""
+    """The error message for an active dropout at a place in the model's code."""
     function, module = MASK_FUNCTIONS[name]
     drawn = "slopes" if name == "rrelu" else "a mask"
     if found := list(_unregistered_dropouts(model)):
@@ -54,7 +54,7 @@ def active_dropout_message(place: str, name: str, model: torch.nn.Module) -> str
 
 
 def _unregistered_dropouts(model: torch.nn.Module) -> Iterator[str]:
-    """Modules that drop at random and are no modules of the model, and how they become some."""
+    """Active dropout modules that are not registered in the model, each with how to register it."""
     import torch
 
     reached = {id(module) for module in model.modules()}
@@ -100,9 +100,9 @@ _MODULES = frozenset(module for _, module in MASK_FUNCTIONS.values() if module)
 
 
 def refuse_dropouts(program: Any, model: torch.nn.Module) -> None:
-    """UnsupportedModel for a dropout in a recorded program; Python would draw another mask, too.
+    """Raise UnsupportedModel for an active dropout. Python fallback would draw another mask, too.
 
-    One whose result is not used is left out, with what is computed of it.
+    A dropout whose result is not used is removed, with the nodes computed from it.
     """
     used, dropped = _used_nodes(program), set[Any]()
     for node in program.graph.nodes:
@@ -124,7 +124,7 @@ def refuse_dropouts(program: Any, model: torch.nn.Module) -> None:
 
 
 def refuse_new_layers(program: Any) -> None:
-    """UnsupportedModel for a layer that forward makes: its weights are drawn in each call."""
+    """Raise UnsupportedModel for a layer created in forward: each call redraws its weights."""
     import torch
 
     for node in program.graph.nodes:
@@ -138,7 +138,7 @@ def refuse_new_layers(program: Any) -> None:
 
 
 def _used_nodes(program: Any) -> set[Any]:
-    """The nodes that an output, or a tensor that is changed in place, follows from."""
+    """The nodes that an output or an in-place write depends on."""
     used = set[Any]()
     for node in reversed(program.graph.nodes):
         schema = getattr(node.target, "_schema", None)
@@ -148,14 +148,14 @@ def _used_nodes(program: Any) -> set[Any]:
 
 
 def _is_active(given: Mapping[str, Any]) -> bool:
-    if "lower" in given:  # rrelu
+    if "lower" in given:  # `rrelu` draws slopes, not a mask
         return bool(given["training"])
     share = given.get("p", given.get("dropout_p", 0.0))
     return share > 0 and given.get("train", True) is not False
 
 
 def _arguments(schema: Any, node: Any) -> dict[str, Any]:
-    """The arguments by name, with the defaults of those that are left out."""
+    """The arguments by name, with the defaults of omitted ones."""
     defaults = {one.name: one.default_value for one in schema.arguments}
     names = [one.name for one in schema.arguments]
     return {**defaults, **dict(zip(names, node.args, strict=False))}

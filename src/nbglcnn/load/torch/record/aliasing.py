@@ -1,6 +1,6 @@
-"""The values that modules give, apart from the tensors that are read before or beside them.
+"""Aliases of module outputs, to tell them from equal tensors read before or beside the module.
 
-A Dropout in eval mode returns its input, an in-place ReLU returns its altered input, and a module
+A Dropout in eval mode returns its input, an in-place ReLU returns its modified input, and a module
 may keep the tensor that it returns. A recording has one value for such a tensor. So each call
 returns an alias of its tensors; code that reads the alias reads the value after the module.
 """
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 
 def alias_outputs(given: Iterable[Any], output: Any, added: Callable[[torch.Tensor], None]) -> Any:
-    """What a call gives, with another name for each tensor.
+    """Return a call's output with each tensor replaced by an alias.
 
-    Code that keeps the tensor itself, or passed it to a module that writes in place, reads the
-    value before the module. The names are views, so that a write into one reaches the other.
-    `added` is called with each name.
+    Code that holds the original tensor, or passed it to a module that writes in place, reads the
+    value before the module. The aliases are views, so a write to an alias also changes the
+    original. `added` is called with each alias.
     """
     import torch
 
     if any(one is output for one in given) and not isinstance(output, torch.Tensor):
-        return output  # a list that the caller goes on with
+        return output  # a container that the caller continues to use
 
     def other(_: str, tensor: torch.Tensor) -> torch.Tensor:
         if tensor.layout is not torch.strided:
@@ -43,7 +43,7 @@ def alias_outputs(given: Iterable[Any], output: Any, added: Callable[[torch.Tens
 
 
 def write_version(tensor: torch.Tensor) -> int:
-    """A number that each write into the tensor's memory changes; tensors of inference have none."""
+    """A counter of the writes to the tensor's memory; always 0 for inference tensors."""
     return 0 if tensor.is_inference() else tensor._version
 
 
@@ -54,10 +54,10 @@ def _is_tensor(value: Any) -> bool:
 
 
 def remove_idle_aliases(program: Any, root: ModuleCall) -> None:
-    """Take the names out again of tensors that nothing reads but through them, as most are.
+    """Remove aliases of tensors that are read only through the alias; most aliases are.
 
-    The program's last outputs are what calls gave: that a hook sees a tensor is no use of it, but
-    that the model returns it is.
+    The program's last outputs are the captured outputs of all calls. Being captured by a hook does
+    not count as a read; being an output of the model does.
     """
     import torch
 
@@ -81,7 +81,7 @@ def remove_idle_aliases(program: Any, root: ModuleCall) -> None:
                 others.discard(output)
             call = by_name.get(scope[-1]) if (scope := _module_stack(node)) else None
             if others or (call is not None and source in given(call)):
-                break  # it is read before, or the call gives it twice
+                break  # it is read elsewhere, or the call returns it twice
             inner = source.args[0] if source.op == "call_function" and source.args else None
             if not isinstance(inner, torch.fx.Node) or _module_stack(source) != _module_stack(node):
                 node.replace_all_uses_with(node.args[0])
@@ -93,9 +93,9 @@ def remove_idle_aliases(program: Any, root: ModuleCall) -> None:
 def preserved_aliases(
     root: ModuleCall, captured: Sequence[str], nodes: Sequence[Node], cut: Container[str]
 ) -> set[str]:
-    """The names under which calls give their tensors, as far as something in the call gives them.
+    """The captured names of call outputs that are computed inside the call itself.
 
-    `captured` are these, by position.
+    `captured` are the names of all captured outputs, by position.
     """
     producer = {name: node for node in nodes for name in node.outputs}
     found = set()
@@ -115,18 +115,19 @@ NodesWithCalls = Sequence[tuple[int, Node, ModuleCall]]
 def remove_idle_identities(
     done: FoldState, placed: NodesWithCalls, root: ModuleCall, captured: Sequence[str]
 ) -> NodesWithCalls:
-    """Only those of the nodes that pass a value on which tell its readers apart.
+    """Remove Identity nodes, except those needed to tell the readers of two values apart.
 
-    A node stays where what it passes on is read by another one, and not in the module's own call,
-    or is an output: that is what comes before the module. So does one of a call that gives the same
-    under two names. `placed` are all nodes with their calls, `captured` what calls gave.
+    An Identity node stays if its input is also read by a node outside the module's call or is an
+    output of the model: that input is the value before the module. It also stays if its call
+    returns the same value under two names. `placed` are all nodes with their calls, `captured` the
+    captured outputs of all calls.
     """
     readers: dict[str, list[tuple[Node, ModuleCall]]] = {}
     for _, node, call in placed:
         for name in dict.fromkeys(filter(None, node.inputs)):
             readers.setdefault(name, []).append((node, call))
     returned = {done.resolve(captured[index]) for _, index in root.outputs}
-    same: dict[str, str] = {}  # names that are not needed, and what they are other names of
+    same: dict[str, str] = {}  # removed names, and the names they are aliases of
     passing = [(node, call) for _, node, call in placed if node.op == "Identity"]
     sources = {node.outputs[0]: (node.inputs[0], call) for node, call in passing}
     for node, call in passing:

@@ -1,6 +1,6 @@
-"""`assert x.min() >= 0` in a model's forward: the network is that of the inputs which hold it, too.
+"""Detection of `assert x.min() >= 0` in forward: the Graph is valid for inputs that satisfy it.
 
-What torch.distributions validates is asserted in the same way.
+The argument validation of torch.distributions counts as an assert, too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ VALIDATING_FILES = ("constraints.py", "distribution.py")  # of torch.distributio
 
 
 def is_in_assert() -> bool:
-    """Whether an assert is under way, of the tensor that it asks for True or False."""
+    """Whether the tensor whose truth value is read is the condition of a running assert."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_library_file(frame.f_code.co_filename):
         if _is_validating_file(frame.f_code.co_filename):

@@ -1,8 +1,8 @@
-"""Which node gives the numbers of a tensor now: views share theirs, and writes change them.
+"""Which node holds a tensor's current values: views share memory, and writes change it.
 
-Tensors over one storage share what is written. Of each storage the first tensor that was seen is
-the base: its node gives all numbers. A view is computed again from what it is a view of, once that
-was written; what is written into a view is put into the base.
+Tensors over one storage share writes. The first tensor seen on a storage is its base, and the
+base's node has all values. A view is recomputed from its parent after a write to the parent. A
+write to a view is inserted into the base.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from nbglcnn.errors import UnsupportedModel
 
-FxNode = Any  # torch.fx.Node, whose types are no help
+FxNode = Any  # torch.fx.Node, whose type annotations don't help here
 AddCall = Callable[..., FxNode]
 IndexArray = np.ndarray[Any, Any]
 
 
 @dataclass(eq=False, slots=True)
 class StorageBase:
-    """The first tensor over some memory: `node` gives its numbers after `version` writes."""
+    """The first tensor seen on some memory: `node` has its values after `version` writes."""
 
     node: FxNode
     first_node: FxNode
@@ -39,18 +39,18 @@ class StorageBase:
 
     @property
     def is_constant(self) -> bool:
-        """Whether it has the numbers of a constant, to which nothing was written."""
+        """Whether it has a constant's values and no write has changed them."""
         meta = self.first_node.meta
         return self.version == 0 and not meta["varies"] and not meta["parameters"]
 
 
 @dataclass(eq=False, slots=True)
 class TrackedTensor:
-    """A tensor: `node` gave its numbers when its base had this version.
+    """A tensor: `node` had its values when its base had this version.
 
-    `recompute_view` computes it from the tensor `parent`, whose place among the arguments is found
-    by identity; the other arguments are nodes. None where it is the base, or a view of it by
-    strides.
+    `recompute_view` computes the view from the tensor `parent`. It finds the parent's node among
+    the arguments by identity; the other arguments stay nodes. None if the tensor is the base, or a
+    view of the base by strides.
     """
 
     base: StorageBase
@@ -65,9 +65,9 @@ class TrackedTensor:
 
 @dataclass(eq=False)
 class TensorMemory:
-    """All tensors of a run.
+    """The memory of all tensors of a run.
 
-    `add_call` adds a node to the graph, `add_constant` one for a constant.
+    `add_call` adds an operator node to the graph, `add_constant` a constant's node.
     """
 
     add_call: AddCall
@@ -78,11 +78,11 @@ class TensorMemory:
     _bases: dict[int, tuple[Any, list[StorageBase]]] = field(default_factory=dict)  # by storage
 
     def is_known(self, tensor: torch.Tensor) -> bool:
-        """Whether this very tensor was seen."""
+        """Whether this tensor object is tracked."""
         return self.find(tensor) is not None
 
     def find(self, tensor: torch.Tensor) -> TrackedTensor | None:
-        """What is known of this very tensor, as it lies in memory now."""
+        """The record of this tensor object, if it still has the recorded memory layout."""
         found = self._tensors.get(id(tensor))
         if found is None or found[0]() is not tensor:
             return None
@@ -90,17 +90,17 @@ class TensorMemory:
         if tensor.layout is not torch.strided:
             return one
         same = (one.shape, one.strides, one.offset) == _geometry(tensor)
-        # `tensor.data = other` gives it other memory.
+        # `tensor.data = other` assigns other memory.
         return one if same and one.base in self._storage_bases(tensor) else None
 
     def add(self, tensor: torch.Tensor, node: fx.Node) -> None:
-        """A tensor whose numbers no other one is known to share."""
+        """Track a tensor that shares memory with no known tensor."""
         base = StorageBase(node, node, *_geometry(tensor), tensor.dtype)
         self._storage_bases(tensor).append(base)
         self._track(tensor, TrackedTensor(base, node, 0, *_geometry(tensor)))
 
     def node(self, tensor: torch.Tensor) -> FxNode | None:
-        """The node that gives its numbers now; None for a tensor of unknown memory."""
+        """The node with the tensor's current values; None if its memory is unknown."""
         one = self.find(tensor)
         if one is not None:
             return self._current_node(one)
@@ -109,7 +109,7 @@ class TensorMemory:
         return self._find_by_address(tensor)
 
     def base_node(self, tensor: torch.Tensor) -> FxNode | None:
-        """The node that gave the first numbers of the memory that a tensor lies in."""
+        """The node that had the initial values of the tensor's base."""
         one = self.find(tensor)
         return None if one is None else one.base.first_node
 
@@ -120,9 +120,9 @@ class TensorMemory:
         given: Sequence[torch.Tensor],
         at: int | None = None,
     ) -> None:
-        """An operator gave a tensor: a view of one that it was given, or new numbers.
+        """Track an operator's result: a view of one of its arguments, or new values.
 
-        `at` is its place among several that the operator gave.
+        `at` is its index among several results of the operator.
         """
         parent = None
         if tensor.layout is torch.strided and (bases := self._storage_bases(tensor)):
@@ -151,7 +151,7 @@ class TensorMemory:
         )
 
     def write(self, tensor: torch.Tensor, node: fx.Node) -> None:
-        """A tensor's numbers are now those of `node`."""
+        """Record that a tensor's values are now those of `node`."""
         one = self.find(tensor)
         if one is None:
             self.node(tensor)
@@ -171,7 +171,7 @@ class TensorMemory:
                 self._copy_shared(base, other)
 
     def note_alias(self, tensor: torch.Tensor) -> None:
-        """What is written into parts of the memory from now on is written into this name's."""
+        """Update the base to the alias's node, so that later partial writes go into it."""
         one = self.find(tensor)
         if one is None or one.version != one.base.version:
             return
@@ -180,7 +180,7 @@ class TensorMemory:
             base.node = one.node
 
     def note_reshape(self, tensor: torch.Tensor, before: TrackedTensor) -> None:
-        """A tensor has another shape over the same memory."""
+        """Record that a tensor has another shape over the same memory."""
         base = before.base
         node = self._read_view(base, tensor)
         self._track(tensor, TrackedTensor(base, node, base.version, *_geometry(tensor)))
@@ -212,14 +212,15 @@ class TensorMemory:
         return one.node
 
     def _find_by_address(self, tensor: torch.Tensor) -> FxNode | None:
-        """A tensor that no operator gave, as `x.data`: by where it lies in memory."""
+        """Find a tensor that no operator returned, such as `x.data`, by its memory address."""
         shape, strides, offset = _geometry(tensor)
         for base in self._storage_bases(tensor):
             begin, end = _storage_range(base.shape, base.strides, base.offset)
             first, last = _storage_range(shape, strides, offset)
             if last <= begin or end <= first:
                 continue
-            # A constant that begins or ends beyond another one, and was met later.
+            # Skip a constant base that covers the tensor only in part: the tensor is a larger
+            # constant, seen later.
             if base.is_constant and (first < begin or last > end):
                 continue
             node = self._read_view(base, tensor)
@@ -241,12 +242,12 @@ class TensorMemory:
     def _gather_view(
         self, base: StorageBase, shape: tuple[int, ...], strides: tuple[int, ...], offset: int
     ) -> FxNode:
-        """Part of the base, by a gather of its flattened numbers."""
+        """Read a view of the base by a gather from its flattened values."""
         node = self._gather(base, _view_indices(base, shape, strides, offset).reshape(-1))
         return self._reshape(node, shape, base.dtype)
 
     def _write_view(self, base: StorageBase, one: TrackedTensor, node: fx.Node) -> FxNode:
-        """The base's numbers with those of `node` where a view lies in it."""
+        """The base's values, with those of `node` inserted at the view."""
         box = _box(base, one)
         if box is None:
             return self._write_by_index(base, one, node)
@@ -281,7 +282,7 @@ class TensorMemory:
         return put(base.node, base.shape, dims)
 
     def _copy_shared(self, base: StorageBase, other: StorageBase) -> None:
-        """Parameters may lie over each other: numbers of one base that are also another's."""
+        """Copy the elements that two bases share: parameters may overlap in memory."""
         own, its = (_storage_indices(one).reshape(-1) for one in (base, other))
         _, here, there = np.intersect1d(own, its, return_indices=True)
         if not here.size:
@@ -294,14 +295,14 @@ class TensorMemory:
         return self._put(base, places, self._reshape(node, (places.size,), base.dtype))
 
     def _gather(self, base: StorageBase, places: IndexArray) -> FxNode:
-        """The base's elements at these places in its order of rows."""
+        """The base's elements at these row-major indices."""
         flat = self._reshape(base.node, (prod(base.shape),), base.dtype)
         index = self.add_constant(torch.from_numpy(places))
         like = _empty((places.size,), base.dtype)
         return self.add_call(torch.ops.aten.index_select.default, (flat, 0, index), {}, like=like)
 
     def _put(self, base: StorageBase, places: IndexArray, source: FxNode) -> FxNode:
-        """The base with those of `source` at these places."""
+        """The base, with the elements of `source` at these indices."""
         count = (prod(base.shape),)
         flat = self._reshape(base.node, count, base.dtype)
         index = self.add_constant(torch.from_numpy(places))
@@ -330,14 +331,14 @@ def _empty(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
 
 
 def _storage_range(shape: Sequence[int], strides: Sequence[int], offset: int) -> tuple[int, int]:
-    """The first place in the storage, and the one behind the last."""
+    """The first storage index, and the index after the last."""
     if 0 in shape:
         return offset, offset
     return offset, offset + 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
 
 
 def _storage_indices(base: StorageBase) -> IndexArray:
-    """The place in the storage of each element."""
+    """The storage index of each element."""
     found = np.full(base.shape, base.offset, np.int64)
     for axis, (length, stride) in enumerate(zip(base.shape, base.strides, strict=True)):
         along = [1] * len(base.shape)
@@ -349,7 +350,7 @@ def _storage_indices(base: StorageBase) -> IndexArray:
 def _view_indices(
     base: StorageBase, shape: tuple[int, ...], strides: tuple[int, ...], offset: int
 ) -> IndexArray:
-    """Where a view's elements are among those of the base, in its order of rows."""
+    """The indices of a view's elements in the base, in row-major order."""
     begin, end = _storage_range(base.shape, base.strides, base.offset)
     first, last = _storage_range(shape, strides, offset)
     if first < begin or last > end:
@@ -368,9 +369,9 @@ def _view_indices(
 def _box(
     base: StorageBase, one: TrackedTensor
 ) -> tuple[list[int], tuple[int, ...], list[int], list[int]] | None:
-    """A view as a box in its base: order of its axes, and sizes, starts and steps by axis.
+    """A view as a box in its base: the axis order, and sizes, starts and steps by axis.
 
-    None where it is no box: where axes are joined, repeated or crossed.
+    None if the view is not a box, because axes are merged, repeated or crossed.
     """
     axes = sorted(
         (d for d in range(len(base.shape)) if base.shape[d] > 1),
@@ -385,7 +386,7 @@ def _box(
         if stride == 0 or rest < 0:
             return None
         starts[d], rest = divmod(rest, stride)
-        # The largest stride of the view that moves along this axis alone.
+        # View strides below this limit move along this axis alone.
         reach = stride * base.shape[d]
         found = [
             k for k in own if stride <= one.strides[k] < reach and one.strides[k] % stride == 0

@@ -1,4 +1,4 @@
-"""Running a torch module under hooks: each call of each module, and the tensors it gave."""
+"""Running a torch module under hooks, which record each module call and its output tensors."""
 
 from __future__ import annotations
 
@@ -38,31 +38,31 @@ if TYPE_CHECKING:
 
 
 class ValueTooLarge(UnsupportedModel):
-    """A tensor that no texture holds."""
+    """A tensor that is too large for a texture."""
 
 
-# What is kept of a tensor that a call gives.
+# Returns what is kept of a tensor that a call returns.
 CaptureFn = Callable[[ModuleCall, "torch.Tensor"], Any]
 
 
 class CallRecorder(Protocol):
-    """What a recorder does with the calls of modules."""
+    """The interface by which hooks report module calls to a recorder."""
 
     def begin_call(self, call: ModuleCall, is_cut: bool, given: Sequence[torch.Tensor]) -> None:
-        """A call begins, with these tensors among its arguments."""
+        """Handle the start of a call whose arguments include these tensors."""
 
     def end_call(self, call: ModuleCall, is_cut: bool, given: Any, output: Any) -> Any:
-        """A call ends; what it shall give."""
+        """Handle the end of a call; return its output, possibly replaced."""
 
 
 @dataclass(slots=True)
 class HookRecord:
-    """What hooks have seen of one run: tensors in the order of return, and the calls still open.
+    """State of the hooks in one run: captured tensors in order of return, and open calls.
 
-    `non_tensors` is what the call that returned last gave besides tensors and None. Of the modules
-    in `python_modules` nothing inside is seen, and `hidden_draws` are the numbers of what is drawn
-    there. `capture` makes of each tensor what is kept of it; None: a copy. `call_recorder` is of a
-    run that is recorded.
+    `non_tensors` are the outputs of the last returned call that are neither tensors nor None. Calls
+    inside the modules in `python_modules` are not recorded; `hidden_draws` are the numbers of the
+    random draws inside them. `capture` returns what is kept of each tensor; if None, a copy is
+    kept. `call_recorder` is set if the run is recorded.
     """
 
     captured: list[Any] = field(default_factory=list)
@@ -72,7 +72,7 @@ class HookRecord:
     cloned_keys: Container[str] | None = None
     non_tensors: list[tuple[str, Any]] = field(default_factory=list)
     python_modules: Container[str] = ()
-    python_depth: int = 0  # how many calls below one of a module in `python_modules` are open
+    python_depth: int = 0  # open calls nested below a call of a module in `python_modules`
     hidden_draws: frozenset[int] = frozenset()
     capture: CaptureFn | None = None
     call_recorder: CallRecorder | None = None
@@ -83,7 +83,7 @@ class HookRecord:
 
     @property
     def location(self) -> str:
-        """The innermost open call, as messages name it; empty for the model itself."""
+        """The innermost open call as in messages; empty for the model itself."""
         if not self.stack or not self.stack[-1].path:
             return ""
         return f" (in {self.stack[-1].name}, a {self.stack[-1].module_type})"
@@ -91,12 +91,12 @@ class HookRecord:
 
 @dataclass(frozen=True, slots=True)
 class HookedRun:
-    """What hooks saw: all calls' tensors, the tree of calls, and what of it can't be relied on.
+    """The result of a hooked run: all calls' tensors, the call tree, and caveats about them.
 
-    `is_repeatable` says, where the model was called a second time, that it gave the same outputs;
-    `second_run` are that call's tensors and tree, None where there was none or it failed.
-    `non_tensors` is what it gave besides tensors and None, each with what picks it;
-    `has_drawn` says that unknown random numbers were drawn.
+    `is_repeatable`: whether a second call of the model, if there was one, returned the same
+    outputs. `second_run` has that call's tensors and tree, None if it did not run, failed or was
+    not kept. `non_tensors` are the outputs that are neither tensors nor None, each with its path in
+    the output. `has_drawn`: whether forward drew random numbers that were not known before.
     """
 
     arrays: list[Array]
@@ -119,14 +119,15 @@ def run_hooked(
     arguments: Arguments | None = None,
     capture: CaptureFn | None = None,
 ) -> HookedRun:
-    """Run once and give what forward hooks see: all calls' tensors, and the tree of calls.
+    """Run the model once and return what forward hooks see: all calls' tensors, and the call tree.
 
-    So many of the last tensors are the `noise` that forward draws; None where nobody knows whether
-    it does. Tensors that are not the model's and not `cloned_keys` may have been altered since. In
-    `float32` an autocast in forward changes nothing. The modules in `python_modules` are seen from
-    outside alone. With `capture` the arrays are what it makes of each tensor, at the end of its
-    call. The model's state is another one afterwards. `twice`: call it a second time, with the
-    state and the random numbers that the first call has left, and equal inputs.
+    The last `noise` tensors are the random numbers that forward draws; None if it is unknown
+    whether forward draws any. Tensors other than the model's own outputs and those in `cloned_keys`
+    are not copied and may have been modified since. `float32` disables autocast in forward. Calls
+    inside the modules in `python_modules` are not recorded. With `capture`, the arrays are its
+    results for each tensor, taken at the end of the tensor's call. The run changes the model's
+    state. `twice`: call the model a second time on equal inputs, continuing from the state and
+    random generator that the first call left.
     """
     import torch
 
@@ -184,14 +185,14 @@ def run_hooked(
                 again = equal_outputs(ours, model_outputs(second.root, found))
                 if cloned_keys is not None:
                     later = found, second.root
-            except Exception:  # of a list that the first call has emptied
+            except Exception:  # e.g. the first call has emptied a list
                 again = False
     assert record.root is not None
     return HookedRun(arrays, record.root, again, later, record.non_tensors, drew)
 
 
 def _dtype_hint(tensors: Sequence[torch.Tensor], message: str) -> str:
-    """What to do where PyTorch says that a layer takes floats, or integers, else nothing."""
+    """Advice if PyTorch's error is about float or integer inputs, else ""."""
     floats = [tensor.is_floating_point() for tensor in tensors]
     if not all(floats) and re.search("Long|Bool|long|bool", message) and "loat" in message:
         return "; for float inputs: x.float(), or x.astype('float32') for an array"
@@ -201,7 +202,7 @@ def _dtype_hint(tensors: Sequence[torch.Tensor], message: str) -> str:
 
 
 def _batch_hint(arguments: Arguments | None) -> str:
-    """What to do about a list that was meant as a batch; "" without any list."""
+    """Advice about a list that was meant as a batch; "" if no argument is a list."""
     given = () if arguments is None else (*arguments.by_position, *arguments.by_name.values())
     if any(isinstance(one, list) for one in given):
         return "; a list among several inputs stays a list; for a batch use torch.stack(items)"
@@ -234,22 +235,22 @@ def _as_array(tensor: torch.Tensor, record: HookRecord) -> Array:
 
 
 def dense_array(tensor: torch.Tensor) -> Array:
-    """A dense tensor as an array that shares its memory where it can."""
+    """Return a dense tensor as an array, sharing its memory if possible."""
     import torch
 
     tensor = tensor.detach()
-    if tensor.dtype is torch.bfloat16:  # which numpy doesn't know
+    if tensor.dtype is torch.bfloat16:  # NumPy has no bfloat16
         tensor = tensor.float()
     return tensor.resolve_conj().resolve_neg().numpy()
 
 
 def model_outputs(root: ModuleCall, arrays: Sequence[Array]) -> list[tuple[str, Array]]:
-    """What the model gave, each with what picks it."""
+    """The model's outputs, each with its path in the returned structure."""
     return [(suffix, arrays[index]) for suffix, index in root.outputs]
 
 
 def equal_outputs(ours: Sequence[tuple[str, Array]], theirs: Sequence[tuple[str, Array]]) -> bool:
-    """Whether two calls gave the same outputs, but for the order of sums in several threads."""
+    """Whether two calls returned equal outputs, up to the summation order of threads."""
     if [suffix for suffix, _ in ours] != [suffix for suffix, _ in theirs]:
         return False
     for (_, a), (_, b) in zip(ours, theirs, strict=True):
@@ -267,16 +268,16 @@ def equal_outputs(ours: Sequence[tuple[str, Array]], theirs: Sequence[tuple[str,
 
 
 def call_outputs(root: ModuleCall) -> list[tuple[str, list[tuple[str, int]]]]:
-    """All calls of a run, each with what it gave."""
+    """All calls of a run, each with its outputs."""
     return [(call.name, call.outputs) for call in walk_calls(root)]
 
 
 def values_by_key(
     graph: Graph, arrays: Sequence[Array] | None, seen: Sequence[Array], root: ModuleCall
 ) -> dict[str, Array]:
-    """What `run_hooked` saw, under the Graph's keys; those of operators between modules lack.
+    """The values of `run_hooked` by Graph key, without those of operators between modules.
 
-    `arrays` are the inputs, left out where they are None.
+    `arrays` are the inputs; None leaves them out.
     """
     found = {c.name + s: seen[i] for c in walk_calls(root) if c is not root for s, i in c.outputs}
     for kind, numbers in ("input", arrays), ("output", [seen[index] for _, index in root.outputs]):
@@ -294,9 +295,9 @@ def call_with_hooks(
     noise: int = 0,
     arguments: Arguments | None = None,
 ) -> None:
-    """Call the model with hooks on its named modules; the same while it is recorded.
+    """Call the model with hooks on its named modules, with or without recording.
 
-    So many of the last inputs are what it draws, in the order of the calls that do.
+    The last `noise` inputs are the random numbers that the model draws, in call order.
     """
     import torch
 
@@ -339,14 +340,15 @@ def call_with_hooks(
                 inner = record.stack[-2]
                 raise _functorch_error(inner.path, f"{inner.name or 'the model itself'}"
                                        f" ({inner.module_type}){line_of_call()}")  # fmt: skip
-            # Before anything is copied, run again, recorded or lowered: that takes a minute.
+            # Checked before copying, the second run, recording and lowering: these take a minute.
             if tensor.numel() > MAX_ELEMENTS:
                 raise _too_large_error(call, tensor)
             call.outputs.append((suffix, len(record.captured)))
             if record.capture is not None:
                 record.captured.append(record.capture(call, tensor))
                 continue
-            # A copy, since an in-place operator after this module must not alter what a hook sees.
+            # Cloned, since an in-place operator after this module must not modify the captured
+            # value.
             kept = (
                 record.cloned_keys is None
                 or not call.path
@@ -382,13 +384,13 @@ def call_with_hooks(
 def call_model(
     model: torch.nn.Module, inputs: Sequence[torch.Tensor], arguments: Arguments | None
 ) -> Any:
-    """What the model gives for its inputs, each in its place among the arguments."""
+    """Call the model with each input at its place among the arguments."""
     args, named = (inputs, {}) if arguments is None else arguments.bind(inputs)
     return model(*args, **named)
 
 
 def _functorch_error(path: str, place: str) -> UnsupportedModel:
-    """For a module that is called within torch.vmap or another transform of functions."""
+    """The error for a module called within torch.vmap or another function transform."""
     refusal = UnsupportedModel(f"{place}: {FUNC_TRANSFORM_MESSAGE}")
     refusal.module = path
     return refusal
@@ -403,7 +405,7 @@ def _too_large_error(call: ModuleCall, tensor: torch.Tensor) -> ValueTooLarge:
 
 
 def is_leaf(module: torch.nn.Module) -> bool:
-    """Whether nothing inside it is a layer."""
+    """Whether the module has no submodules except parametrizations."""
     return not any(name != "parametrizations" for name, _ in module.named_children())
 
 

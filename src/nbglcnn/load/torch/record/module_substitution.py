@@ -1,4 +1,4 @@
-"""Modules that Python computes: which they are, and what stands for their calls in a recording."""
+"""Modules that Python computes: choosing them, and replacing their calls in a recording."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from nbglcnn.load.torch.record.recorder import Recorder
 
 @dataclass
 class PythonCalls:
-    """The calls of modules that Python computes, in a recording.
+    """The calls of Python-computed modules in a recording.
 
-    `reasons` are why, by path. `calls` are those that gave tensors, `reads` the tensors among the
-    arguments of each, `inputs` all that they gave, one after the other: further inputs of the
-    network.
+    `reasons` has the reason for each module, by path. `calls` are the calls that returned tensors.
+    `reads` has the tensors among each call's arguments. `inputs` are all tensors that the calls
+    returned, in order; they become further inputs of the network.
     """
 
     reasons: Mapping[str, str]
@@ -34,19 +34,19 @@ class PythonCalls:
     _given: list[tuple[torch.Tensor, int]] = field(default_factory=list)
 
     def begin_call(self, call: ModuleCall, given: Sequence[torch.Tensor]) -> None:
-        """Such a call begins, with these tensors among its arguments; nothing in it is recorded."""
+        """Begin such a call with these tensor arguments, and pause recording."""
         self.calls.append(call)
         self.reads.append([self.recorder.node(one) for one in given])
         self._given = [(one, write_version(one)) for one in given]
         self.recorder.pause()
 
     def end_call(self, output: Any) -> Any:
-        """It ends, and gives this: the recording goes on with copies of the tensors in it."""
+        """End the call: replace its output tensors with recorded inputs, and resume."""
         written = [one for one, version in self._given if write_version(one) != version]
         count = len(self.inputs)
 
         def stand(_: str, tensor: torch.Tensor) -> torch.Tensor:
-            copied = tensor.detach().clone()  # it may share memory with what is recorded
+            copied = tensor.detach().clone()  # the output may share memory with recorded tensors
             self.inputs.append(self.recorder.add_input(f"given_{len(self.inputs)}", copied))
             if not any(one is tensor for one in written):
                 return copied
@@ -69,7 +69,7 @@ class PythonCalls:
     def make_nodes(
         self, values: list[str], read: list[str], parameters: Mapping[str, str]
     ) -> Iterator[Node]:
-        """A node for each call, which gives `values` and reads `read` and its parameters."""
+        """Yield a node per call, with outputs from `values` and inputs from `read`."""
         given, taken = iter(values), iter(read)
         for call, reads in zip(self.calls, self.reads, strict=True):
             outputs = tuple(next(given) for _ in call.outputs)
@@ -89,9 +89,12 @@ class PythonCalls:
 def add_failed_module(
     model: torch.nn.Module, reasons: Mapping[str, str], error: UnsupportedModel
 ) -> dict[str, str] | None:
-    """The cuts with one more, at the module that an error is about; None where that cannot be.
+    """Add the module that caused the error to the cut modules; None if it cannot be cut.
 
-    Modules of the same class and settings are cut with it: each would take a recording to be found.
+    The result has the reasons of all cut modules by path.
+
+    Modules of the same class and settings are cut with it: otherwise each would take another
+    recording to find.
     """
     paths = {id(module): path for path, module in reversed(list(model.named_modules()))}
     modules = dict(model.named_modules(remove_duplicate=False))
@@ -112,11 +115,11 @@ def add_failed_module(
 def unsupported_recurrent(
     model: torch.nn.Module, missing: Callable[[str], str | None]
 ) -> dict[str, str]:
-    """Recurrent layers whose operators are missing, and why: they need no trace to be found."""
+    """Recurrent layers without a supported operator, with the reason; found without recording."""
     found = {}
     for path, module in model.named_modules():
         if path and isinstance(module, torch.nn.RNNBase):
-            reason = missing(module.mode.partition("_")[0])  # RNN_TANH
+            reason = missing(module.mode.partition("_")[0])  # RNN_TANH → RNN
             if reason is not None:
                 found[path] = reason
     return found
@@ -125,7 +128,7 @@ def unsupported_recurrent(
 def split_by_module(
     model: torch.nn.Module, nodes: Mapping[str, tuple[Node, str]]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Nodes that cannot run and why, apart: modules without others inside, and the other nodes."""
+    """Split nodes that cannot run into those of leaf modules (by path) and the others (by name)."""
     modules = dict(model.named_modules())
     cut: dict[str, str] = {}
     alone: dict[str, str] = {}

@@ -1,7 +1,7 @@
-"""Random numbers that forward draws: standard normal or uniform ones come from inputs instead.
+"""Random numbers that forward draws: standard normal and uniform draws become inputs.
 
-`torch.randn` and its kin are replaced while the model is called, for this thread alone, in the
-order of their calls: PyTorch then computes with the very numbers that the network has as inputs.
+`torch.randn` and related functions are intercepted while the model is called, on this thread only,
+in call order. So PyTorch computes with the same random numbers that the network receives as inputs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from nbglcnn.load.torch.isolation.process_state import (
 from nbglcnn.load.torch.isolation.source_lines import line_of_call
 from nbglcnn.load.torch.record.active_dropout import MASK_FUNCTIONS, active_dropout_message
 
-# What a call gets: by its number, what it draws and of which shape.
+# Returns the numbers for a draw, by its index, distribution and shape.
 NumberSource = Callable[[int, Distribution, tuple[int, ...]], torch.Tensor]
 NAME = "noise"
 
@@ -47,18 +47,17 @@ _RANDOM_FUNCTIONS = frozenset((*_LIKE, *_OF_SIZE, *_IN_PLACE, torch.normal))
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """One call that drew numbers."""
+    """One call that draws random numbers."""
 
     distribution: Distribution
     shape: tuple[int, ...]
 
 
 class DrawInterceptor(TorchFunctionMode):
-    """While entered, this thread's random numbers come from a source; `draws_random` are the calls.
+    """A mode that takes this thread's random numbers from `source` and lists the calls in `draws`.
 
-    `hidden` are the numbers of those that came while `hide` said so.
-    Calls with a generator of their own, and others than of standard normal, normal or uniform
-    floats, draw as ever.
+    `hidden` has the numbers of the draws made while `hide` returned True. Calls with their own
+    generator, and calls other than normal or uniform floats, draw as usual.
     """
 
     def __init__(self, source: NumberSource, hide: Callable[[], bool] = lambda: False) -> None:
@@ -93,14 +92,14 @@ class DrawInterceptor(TorchFunctionMode):
     def _draw(
         self, kind: Distribution, size: Sequence[int], dtype: torch.dtype, device: Any = None
     ) -> torch.Tensor | None:
-        """What a call gets, None where it draws no floats."""
+        """The numbers for a draw; None for dtypes other than floats."""
         if not dtype.is_floating_point:
             return None
         shape = tuple(int(length) for length in size)
         if self._hide():
             self.hidden |= {len(self.draws)}
         self.draws.append(Draw(kind, shape))
-        # A copy: what comes after may write into it.
+        # A copy: later code may write to it.
         found = self._source(len(self.draws) - 1, kind, shape).clone()
         if device is not None and torch.device(device).type != found.device.type:
             found = found.to(device)
@@ -132,7 +131,7 @@ class DrawInterceptor(TorchFunctionMode):
 
 
 def _scale_and_shift(drawn: torch.Tensor, scale: Any, shift: Any) -> torch.Tensor:
-    """Drawn * scale + shift, without operators that change nothing."""
+    """Return drawn * scale + shift, without operators that have no effect."""
     if isinstance(scale, torch.Tensor) or scale != 1:
         drawn = drawn * scale
     return drawn + shift if isinstance(shift, torch.Tensor) or shift != 0 else drawn
@@ -142,7 +141,7 @@ def _scale_and_shift(drawn: torch.Tensor, scale: Any, shift: Any) -> torch.Tenso
 def replay_draws(
     tensors: Sequence[torch.Tensor], hide: Callable[[], bool] = lambda: False
 ) -> Iterator[DrawInterceptor]:
-    """While entered, the calls get these tensors; UnsupportedModel unless there is one for each."""
+    """Make draws return these tensors in order; UnsupportedModel unless number and shapes match."""
 
     def source(number: int, kind: Distribution, shape: tuple[int, ...]) -> torch.Tensor:
         if number >= len(tensors) or tuple(tensors[number].shape) != shape:
@@ -164,11 +163,10 @@ def _changed_draws_error() -> UnsupportedModel:
 
 @dataclass
 class Noise:
-    """The random numbers of one model, as further inputs behind its own.
+    """The random numbers of one model, as inputs after its own.
 
-    `user_arrays` are those that the user gave, by name or in order. `set_draws` finds
-    `default_arrays`, which stand for what is not given; `is_detected` says that it has. `names` are
-    the inputs' names.
+    `user_arrays` are the user's arrays, by name or in order. `set_draws` creates `default_arrays`,
+    which replace missing ones, and sets `is_detected`. `names` are the names of the noise inputs.
     """
 
     reserved_names: Container[str]
@@ -176,16 +174,16 @@ class Noise:
     default_arrays: list[Array] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     arrays: tuple[Array, ...] = ()
-    tensors: tuple[torch.Tensor, ...] = ()  # `arrays` for PyTorch
+    tensors: tuple[torch.Tensor, ...] = ()  # `arrays` as tensors
     is_detected: bool = False
 
     @property
     def count(self) -> int | None:
-        """How many calls draw; None where nobody has looked."""
+        """The number of draws; None until they are detected."""
         return len(self.names) if self.is_detected else None
 
     def set_draws(self, draws: Sequence[Draw]) -> None:
-        """Make the numbers of these calls; InputError where others were given that don't fit."""
+        """Set the numbers for these draws; InputError if the user's don't fit."""
         generator = np.random.default_rng(SEED)
         self.is_detected = True
         self.default_arrays = [draw_noise(generator, one.distribution, one.shape) for one in draws]
@@ -200,7 +198,7 @@ def copy_to_tensors(arrays: Sequence[Array]) -> tuple[torch.Tensor, ...]:
 
 
 def _names(count: int, taken: Container[str]) -> list[str]:
-    """As many names as there are calls: noise, noise_1, ... without those that are taken."""
+    """One unused name per draw: noise, noise_1, …"""
     found: list[str] = []
     number = 0
     while len(found) < count:
@@ -212,9 +210,10 @@ def _names(count: int, taken: Container[str]) -> list[str]:
 
 
 def split_noise(model: torch.nn.Module, x: Any) -> tuple[Any, Noise]:
-    """An example input without the noise in it, and that.
+    """Split an example input into forward's own inputs and the noise.
 
-    Noise stands behind all that forward takes, or has a name in a dict that forward doesn't have.
+    In a tuple, noise follows all positional parameters of forward. In a dict, noise has names such
+    as noise_1 that forward does not have.
     """
     parameters = inspect.signature(model.forward).parameters.values()
     by_position = [
@@ -241,9 +240,10 @@ def split_noise(model: torch.nn.Module, x: Any) -> tuple[Any, Noise]:
 def bend_draws(
     names: Sequence[str], change: Callable[[str, torch.Tensor], torch.Tensor]
 ) -> Iterator[list[tuple[Draw, torch.Tensor]]]:
-    """While entered, the calls draw from PyTorch's generator, as ever, and `change` bends it.
+    """A context in which draws use PyTorch's generator as usual, and `change` modifies them.
 
-    It gets a number's input by name. What was drawn before that is in the list.
+    `change` receives the name of the noise input and the drawn tensor. The yielded list has the
+    draws before the change.
     """
     drawn: list[tuple[Draw, torch.Tensor]] = []
 
@@ -257,18 +257,18 @@ def bend_draws(
 
 
 def draw_again(draw: Draw) -> torch.Tensor:
-    """Other numbers for a call, from PyTorch's generator."""
+    """Repeat a draw with new numbers from PyTorch's generator."""
     return torch.randn(draw.shape) if draw.distribution == "normal" else torch.rand(draw.shape)
 
 
-# What gives numbers to Python.
+# Methods that return a tensor's values to Python.
 _TO_PYTHON = frozenset(("item", "tolist", "numpy", "__array__", "__bool__", "__float__", "__int__"))
 
 
 class _DropoutTracker(TorchFunctionMode):
-    """Draws for a first run, which follows the values of a dropout that eval() leaves on.
+    """A mode for a first run that tracks values computed from dropouts that eval() leaves active.
 
-    `refuse_dropped` ends it with an error where such numbers are among its values.
+    `refuse_dropped` raises an error if the results of the run include such a value.
     """
 
     def __init__(
@@ -278,7 +278,8 @@ class _DropoutTracker(TorchFunctionMode):
         self._draws = draws
         self._where = where
         self._model = model
-        # By the address of their numbers; they are kept, so that no other tensor gets it.
+        # By storage address; the tensors are kept alive, so that no other tensor reuses the
+        # address.
         self._dropped: dict[int, tuple[torch.Tensor, str]] = {}
         self._state = torch.get_rng_state()
         self._seen = {_digest(self._state)}
@@ -299,24 +300,27 @@ class _DropoutTracker(TorchFunctionMode):
         return found
 
     def _dropout_message(self, tensors: Sequence[torch.Tensor]) -> str:
-        """What to say of the first of these that follows from a dropout; "" for none."""
+        """The error message for the first tensor that depends on a dropout; "" if there is none."""
         found = (self._dropped.get(_address(one)) for one in tensors)
         return next((words for _, words in filter(None, found)), "")
 
     def refuse_dropped(self, tensors: Sequence[torch.Tensor]) -> None:
-        """UnsupportedModel where one of these follows from a dropout."""
+        """Raise UnsupportedModel if one of these tensors depends on a dropout."""
         if words := self._dropout_message(tensors):
             raise UnsupportedModel(words)
 
     def check_generator(self, name: str) -> str:
-        """What to say where a dropout has drawn; UnsupportedModel where it was out of sight."""
+        """The error message if a dropout has drawn; UnsupportedModel if hidden code has drawn.
+
+        "" if nothing, or nothing that drops, has drawn.
+        """
         state = torch.get_rng_state()
         if torch.equal(state, self._state):
             return ""
         self._state = state
         before, digest = len(self._seen), _digest(state)
         self._seen.add(digest)
-        # torch.manual_seed and fork_rng set the generator and draw nothing.
+        # torch.manual_seed and fork_rng change the generator's state without a draw.
         if len(self._seen) == before or digest == _digest(_seeded_state()):
             return ""
         place = f"{self._where()}{line_of_call()}"
@@ -325,7 +329,7 @@ class _DropoutTracker(TorchFunctionMode):
                 f"{place}: code that PyTorch cannot inspect, as TorchScript, samples random "
                 f"numbers; {DRAW_OUTSIDE_HINT}"
             )
-        # What else draws is refused where it runs.
+        # Other draws are refused where they run.
         return active_dropout_message(place, name, self._model) if name in MASK_FUNCTIONS else ""
 
 
@@ -334,10 +338,10 @@ def _tensors(value: Any) -> list[torch.Tensor]:
 
 
 def _address(tensor: torch.Tensor) -> int:
-    """What tensors that share their numbers have in common."""
+    """A key that is equal for tensors that share a storage."""
     try:
         return tensor.untyped_storage().data_ptr() or -id(tensor)
-    except (NotImplementedError, RuntimeError):  # sparse, or within torch.vmap
+    except (NotImplementedError, RuntimeError):  # sparse, or inside torch.vmap
         return -id(tensor)
 
 
@@ -346,18 +350,18 @@ def _digest(state: torch.Tensor) -> bytes:
 
 
 def _seeded_state() -> torch.Tensor:
-    """The state of a generator that has drawn nothing since it got the current seed."""
+    """The state of a generator with the current seed and no draws yet."""
     return torch.Generator().manual_seed(torch.initial_seed()).get_state()
 
 
 def find_draws(
     run: Callable[[], Sequence[torch.Tensor]], where: Callable[[], str], model: torch.nn.Module
 ) -> list[Draw]:
-    """The calls that draw while `run` calls a model; `where` names the module that is running.
+    """List the draws while `run` calls a model; `where` names the running module.
 
     Raises:
-        UnsupportedModel: a value that `run` gives follows from a dropout, or its like, that eval()
-            does not switch off.
+        UnsupportedModel: If a result of `run` depends on a dropout or similar that eval() does not
+            switch off.
     """
     generator = np.random.default_rng(SEED)
 

@@ -1,8 +1,8 @@
-"""One run of a module as a graph: each call of an ATen operator, with its module and its line.
+"""One run of a module as a graph: each ATen operator call, with its module and source line.
 
-The recorder sees operators as they are called, before PyTorch takes any apart (the dispatch key
-PreDispatch, where torch.export traces too), and lets them compute. So names, values, constants and
-parameters are those of the run. Writes in place are recorded as the operators without them.
+The recorder intercepts operators before PyTorch decomposes any (at the dispatch key PreDispatch,
+where torch.export traces too), and then runs them. So names, values, constants and parameters are
+those of the run. In-place writes are recorded as out-of-place operators.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ from nbglcnn.load.torch.isolation.source_lines import is_user_file
 from nbglcnn.load.torch.record.assertions import is_in_assert
 from nbglcnn.load.torch.record.memory import FxNode, TensorMemory
 
-# Frames of this file stand around the model's own code.
+# The file whose frames surround the model's own code: `_lines` stops there.
 _OUTERMOST_FILE = str(Path(__file__).with_name("recording.py"))
-# A decomposition: what an operator gives, computed by others; NotImplemented where it does not fit.
+# A decomposition: computes an operator's result with other operators; NotImplemented if it does not
+# apply.
 Decomposition = Callable[..., Any]
-# Of a call: keys of the modules whose calls are open, each with its path and type.
+# Returns the open module calls: key → (path, type).
 OpenCalls = Callable[[], Mapping[str, tuple[str, str]]]
 
 
@@ -43,7 +44,7 @@ FUNC_TRANSFORM_MESSAGE = (
 
 
 class InputReadError(Exception):
-    """Python reads a number that depends on the input's, or is random, in this way."""
+    """Python reads a value that is random or depends on the input, in the way `how`."""
 
     def __init__(self, how: str) -> None:
         super().__init__(how)
@@ -70,12 +71,12 @@ _READ_MESSAGES = {
 
 @dataclass(frozen=True)
 class RecordedProgram:
-    """What was recorded: `graph` has a placeholder for each input and for each of `tensors`.
+    """A recorded program: `graph` has a placeholder for each input and for each of `tensors`.
 
-    `names` are those of parameters and buffers, by placeholder: other tensors are constants. Each
-    node has in `meta` its value without numbers (`val`), the open calls of modules
+    `names` are the names of parameters and buffers, by placeholder; the other tensors are
+    constants. Each node's `meta` has a meta tensor of its value (`val`), the open module calls
     (`nn_module_stack`), the lines of the user's code (`lines`: file and number), and the operator
-    that forward has called (`called`).
+    that forward called (`called`).
     """
 
     graph: fx.Graph
@@ -85,21 +86,21 @@ class RecordedProgram:
 
     @property
     def outputs(self) -> Sequence[FxNode]:
-        """The nodes that give what was asked for."""
+        """The output nodes of the program."""
         node: FxNode = self.graph.output_node()
         return list(node.args[0])
 
 
 @dataclass(eq=False)
 class Recorder:
-    """Records what runs within `recording`.
+    """Records the operators that run within `recording`.
 
-    `open_calls` tells the open calls, `find_decomposition` how an operator is taken apart while it
-    is recorded. `constants` are the tensors that were there, or came past all operators, with their
-    numbers. `constant_reads` are the names of parameters and buffers whose numbers Python has read.
-    `made_constants` says that some constants are no attributes of modules, `reads_text` that Python
-    made a text of the input's numbers, or asserted something of them, `has_item_tensors` that
-    x.item() was a tensor.
+    `open_calls` returns the open calls. `find_decomposition` returns how to decompose an operator
+    during recording. `constants` are copies of tensors that existed before the run or were created
+    without an operator. `constant_reads` are the names of parameters and buffers whose values
+    Python has read. `made_constants`: some constants are not attributes of modules. `reads_text`:
+    Python formatted values that depend on the input, or asserted a condition on them.
+    `has_item_tensors`: x.item() returned a tensor.
     """
 
     open_calls: OpenCalls
@@ -120,14 +121,14 @@ class Recorder:
         self.has_item_tensors = False
         self.made_constants = False
         self._attributes: set[int] = set()
-        self._first: FxNode | None = None  # placeholders stand before it
-        self._within: list[Any] = []  # the operators that are taken apart now
+        self._first: FxNode | None = None  # new placeholders are inserted before it
+        self._within: list[Any] = []  # stack of operators being decomposed
         self._varying: list[FxNode] = []
-        self._own: dict[FxNode, torch.Tensor] = {}  # the model's own, and where their numbers lay
+        self._own: dict[FxNode, torch.Tensor] = {}  # the model's tensors, and their original memory
         self._places: dict[FxNode, torch.Tensor] = {}
 
     def add_input(self, name: str, tensor: torch.Tensor) -> FxNode:
-        """The network's next input."""
+        """Add the network's next input."""
         node = self._placeholder(name, tensor)
         self.inputs.append(node)
         node.meta |= {"varies": True, "parameters": frozenset()}
@@ -135,25 +136,25 @@ class Recorder:
         return node
 
     def overwrite(self, tensor: torch.Tensor, node: FxNode) -> None:
-        """What was not recorded has written this into a tensor."""
+        """Record that code which was not recorded has overwritten a tensor."""
         self._memory.write(tensor, node)
 
     def note_alias(self, tensor: torch.Tensor) -> None:
-        """A call has given this other name of a tensor."""
+        """Record that a call has returned this alias of a tensor."""
         self._memory.note_alias(tensor)
 
     def pause(self) -> None:
-        """Record nothing until `resume`."""
+        """Pause recording until `resume`."""
         _set_recording(False)
         self.paused = True
 
     def resume(self) -> None:
-        """Go on after `pause`."""
+        """Resume recording after `pause`."""
         self.paused = False
         _set_recording(True)
 
     def add_model(self, model: torch.nn.Module) -> None:
-        """Parameters and buffers are known by these names."""
+        """Register the model's parameters and buffers by name."""
         modules = list(model.modules())
         self._attributes |= {id(one) for module in modules for one in vars(module).values()}
         for name, tensor in (
@@ -170,12 +171,12 @@ class Recorder:
             self._memory.add(tensor, node)
 
     def node(self, tensor: torch.Tensor) -> FxNode:
-        """The node that gives a tensor's numbers as they are now."""
+        """The node that has a tensor's current values."""
         found = self._memory.node(tensor)
         return self._add_found_constant(tensor) if found is None else found
 
     def program(self, outputs: Sequence[FxNode]) -> RecordedProgram:
-        """What was recorded, with these outputs; nodes that nothing reads are left out."""
+        """Return the recorded program with these outputs, without unused nodes."""
         self.graph.output(tuple(outputs))
         for node in reversed(self.graph.nodes):
             varies = node in self._varying
@@ -190,7 +191,7 @@ class Recorder:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Records what this thread runs meanwhile."""
+        """A context in which this thread's operators are recorded."""
         mode = _RecordingMode(self)
         reads = _PythonReadMode(self)
         with enable_python_dispatcher(), enable_pre_dispatch(), cast(Any, mode), reads:
@@ -198,9 +199,9 @@ class Recorder:
 
     @contextmanager
     def record_model(self, model: torch.nn.Module) -> Iterator[None]:
-        """Records with the model's parameters and buffers, which are afterwards as they were.
+        """Record a run of the model, and restore its parameters and buffers afterwards.
 
-        `changed_model` says whether they were others.
+        `changed_model` is set if the run changed them.
         """
         self.add_model(model)
         tables: list[tuple[Any, dict[str, Any]]] = [
@@ -226,10 +227,10 @@ class Recorder:
                         self.changed_model = True
 
     def check_read(self, tensors: Sequence[torch.Tensor], how: str) -> None:
-        """Python reads numbers of these.
+        """Check that Python may read the values of these tensors.
 
         Raises:
-            ReadsInput: they depend on the input's numbers.
+            InputReadError: If they depend on the input's values.
         """
         for tensor in tensors:
             node = self.node(tensor)
@@ -241,7 +242,7 @@ class Recorder:
             self.constant_reads |= node.meta["parameters"]
 
     def note_text(self, tensor: torch.Tensor) -> None:
-        """Python makes a text of a tensor's numbers, which may decide something or not."""
+        """Note that Python formats a tensor's values, which may or may not affect control flow."""
         node = self.node(tensor)
         if node.meta["varies"]:
             self.reads_text = True
@@ -249,7 +250,7 @@ class Recorder:
             self.constant_reads |= node.meta["parameters"]
 
     def evaluate_assert(self, tensor: torch.Tensor) -> bool | None:
-        """What an assert reads that depends on the input's numbers, as it is now; else None."""
+        """The truth value of an assert's condition if it depends on the input; else None."""
         if not self.node(tensor).meta["varies"]:
             return None
         self.reads_text = True
@@ -286,21 +287,22 @@ class Recorder:
         given = list(_tensors((args, kwargs)))
         found = function(*args, **kwargs)
         if any(one is found for one in given):
-            return found  # contiguous(), to() of its own type
+            return found  # contiguous(), or to() with the same dtype
         made = self._add_call(function, *nodes, like=found)
         self._track_outputs(made, found, given)
         return found
 
     def _is_constant(self, function: Any, tags: Any, args: Any, kwargs: Any) -> bool:
-        """Whether what an operator gives is kept as numbers, not computed from its arguments.
+        """Whether an operator's result is stored as a constant instead of a computed node.
 
-        So is what it makes without any tensor, and what has a size that follows from constants.
+        True for results created without tensor arguments, and for results whose size depends on
+        constants.
         """
         given = list(_tensors((args, kwargs)))
         if not given:
             name = function.overloadpacket.__name__
             seeded = torch.Tag.nondeterministic_seeded in tags
-            on_meta = torch.device(kwargs.get("device") or "cpu").type == "meta"  # has no numbers
+            on_meta = torch.device(kwargs.get("device") or "cpu").type == "meta"  # has no values
             return not (seeded or on_meta or name in _FILL_FUNCTIONS)
         if torch.Tag.dynamic_output_shape not in tags or function in _SELECT_OPERATORS:
             return False
@@ -310,9 +312,9 @@ class Recorder:
         return True
 
     def _without_masks(self, args: Any) -> Any:
-        """Indices in the place of the constant masks that a tensor is indexed with."""
+        """Replace constant masks in an indexing operation with index tensors."""
         x, indices, *rest = args
-        if rest and rest[0].numel() == 1:  # torch.where can put one number
+        if rest and rest[0].numel() == 1:  # a single value: torch.where handles it
             return args
         found: list[torch.Tensor | None] = []
         for one in indices:
@@ -330,7 +332,7 @@ class Recorder:
     def _decompose(
         self, mode: Any, function: Any, rule: Decomposition, args: Any, kwargs: Mapping[str, Any]
     ) -> Any:
-        """What the operator gives, recorded as those that it is made of."""
+        """Run an operator's decomposition, which is recorded in its place."""
         self._within.append(function)
         try:
             with mode:
@@ -339,7 +341,7 @@ class Recorder:
             self._within.pop()
 
     def _track_outputs(self, made: FxNode, found: Any, given: Sequence[torch.Tensor]) -> None:
-        """Remember what an operator gave, and which of it is a view of what it was given."""
+        """Track an operator's outputs, some of which may be views of its arguments."""
         if isinstance(found, torch.Tensor):
             self._memory.add_result(found, made, given)
             return
@@ -351,7 +353,7 @@ class Recorder:
     def _record_write(
         self, function: Any, schema: Any, tags: Any, args: Any, kwargs: Mapping[str, Any]
     ) -> Any:
-        """An operator that writes into its arguments, recorded as the one that does not."""
+        """Run an in-place operator, and record its out-of-place version."""
         named = {one.name: value for one, value in zip(schema.arguments, args, strict=False)}
         named |= kwargs
         written = [
@@ -360,7 +362,7 @@ class Recorder:
             if one.alias_info is not None and one.alias_info.is_write and one.name in named
         ]
         written = [one for one in written if isinstance(one, torch.Tensor)]
-        if torch.Tag.inplace_view in tags:  # t_(), squeeze_(): another shape, the same numbers
+        if torch.Tag.inplace_view in tags:  # t_(), squeeze_(): another shape, the same values
             before = self._memory.find(written[0]) if written else None
             found = function(*args, **kwargs)
             if before is not None:
@@ -376,7 +378,7 @@ class Recorder:
         made.meta["parameter"] = any(isinstance(one, torch.nn.Parameter) for one in written)
         several = isinstance(value, list | tuple)
         many = value if several else [value]
-        # What was written comes behind what the operator gives, or is that.
+        # The written tensors follow the operator's own results, or are its only results.
         first = len(many) - len(written) if plain.__name__.endswith("_functional.default") else 0
         for at, one in enumerate(found if several else ()):
             if not any(one is other for other in written):
@@ -400,7 +402,7 @@ class Recorder:
         return found
 
     def _preserve_constant(self, tensor: torch.Tensor) -> None:
-        """Keep the numbers that a constant has before it is written to for the first time."""
+        """Copy a constant's values before the first write to it."""
         place = self._memory.base_node(tensor)
         if place is not None and place in self.tensors and not place.meta.get("kept"):
             self.tensors[place] = self.tensors[place].clone()
@@ -430,7 +432,7 @@ class Recorder:
 
     @property
     def has_drawn(self) -> bool:
-        """Whether random numbers were drawn."""
+        """Whether a random operator was recorded."""
         seeded = torch.Tag.nondeterministic_seeded
         return any(seeded in getattr(node.target, "tags", ()) for node in self.graph.nodes)
 
@@ -448,7 +450,7 @@ class Recorder:
     def _add_call(
         self, function: Any, args: Any, kwargs: Mapping[str, Any], *, like: Any
     ) -> FxNode:
-        """A node that calls an operator; `like` is what it gives."""
+        """Add an operator call node; `like` is its result."""
         name = getattr(getattr(function, "overloadpacket", function), "__name__", None)
         node = self.graph.create_node("call_function", function, args, dict(kwargs), name)
         sources, tags = node.all_input_nodes, getattr(function, "tags", ())
@@ -466,7 +468,7 @@ class Recorder:
 
 
 class _RecordingMode(SchemaCheckMode):
-    """The mode at PreDispatch; PyTorch lets there no others in than its own, by class."""
+    """The mode at PreDispatch; PyTorch admits only its own mode classes there."""
 
     def __init__(self, recorder: Recorder) -> None:
         TorchDispatchMode.__init__(self, torch._C.DispatchKey.PreDispatch)  # type: ignore[no-untyped-call]
@@ -474,7 +476,7 @@ class _RecordingMode(SchemaCheckMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        return False  # dynamo would be imported for it, which takes seconds
+        return False  # otherwise PyTorch imports dynamo, which takes seconds
 
     def __enter__(self) -> Any:
         enter: Any = TorchDispatchMode.__enter__
@@ -490,7 +492,7 @@ class _RecordingMode(SchemaCheckMode):
         return self._recorder.call(self, function, args, kwargs or {})
 
 
-# Numbers that go to Python past the operators.
+# Methods that return values to Python without an operator.
 _TO_PYTHON = {
     "numpy": ".numpy()", "__array__": ".numpy()", "tolist": ".tolist()", "__dlpack__": "DLPack",
 }  # fmt: skip
@@ -498,9 +500,10 @@ _READING_OPERATORS = frozenset((torch.ops.aten.is_nonzero.default, torch.ops.ate
 
 
 class _PythonReadMode(TorchFunctionMode):
-    """Sees what gives a tensor's numbers to Python without an operator.
+    """Intercepts calls that return a tensor's values to Python without an operator.
 
-    `x.item()` of what varies is the tensor itself, with which Python goes on computing.
+    `x.item()` of a value that varies with the input returns a tensor, so that Python computes with
+    the tensor.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -520,9 +523,9 @@ class _PythonReadMode(TorchFunctionMode):
             with torch._C.DisableTorchFunction():
                 if self._recorder.node(args[0]).meta["varies"]:
                     item: Any = args[0].detach().reshape(())
-                    if item.dtype is torch.bool:  # in Python True is 1: 1 - t.item() is a number
+                    if item.dtype is torch.bool:  # Python's True is 1: 1 - t.item() is a number
                         item = item.long()
-                    item.nbglcnn_is_item = True  # whose text is a number's
+                    item.nbglcnn_is_item = True  # it is formatted as a number
                     self._recorder.has_item_tensors = True
                     return item
         elif name == "__deepcopy__":
@@ -543,7 +546,7 @@ class _PythonReadMode(TorchFunctionMode):
 
 @contextmanager
 def unrecorded() -> Iterator[None]:
-    """Operators are not recorded meanwhile."""
+    """A context in which operators are not recorded."""
     included = torch._C._dispatch_tls_is_dispatch_key_included(torch._C.DispatchKey.PreDispatch)
     _set_recording(False)
     try:
@@ -553,12 +556,12 @@ def unrecorded() -> Iterator[None]:
 
 
 def _set_recording(recorded: bool) -> None:
-    """Whether this thread's operators reach the mode."""
+    """Set whether this thread's operators reach the recording mode."""
     torch._C._dispatch_tls_set_dispatch_key_included(torch._C.DispatchKey.PreDispatch, recorded)
 
 
 def _to_meta(value: Any) -> Any:
-    """A tensor on meta; lists, tuples and dicts with such tensors."""
+    """The same value with meta tensors, also inside lists, tuples and dicts."""
     if isinstance(value, torch.Tensor):
         if value.layout is not torch.strided:
             return value
@@ -571,7 +574,7 @@ def _to_meta(value: Any) -> Any:
 
 
 def _lines() -> list[tuple[str, int]]:
-    """The lines of the user's code that are running, the innermost last."""
+    """The running lines of the user's code, innermost last."""
     found = []
     frame = sys._getframe(2)
     while frame is not None and frame.f_code.co_filename != _OUTERMOST_FILE:
@@ -592,7 +595,7 @@ def _tensors(tree: Any) -> Iterator[torch.Tensor]:
             yield from _tensors(one)
 
 
-# Operators that give one number everywhere: whatever their size, they are small as operators.
+# Operators that fill a tensor with one value: kept as nodes, which are small at any tensor size.
 _FILL_FUNCTIONS = frozenset(
     ("zeros", "ones", "full", "empty", "empty_strided", "empty_permuted", "scalar_tensor")
 )
@@ -604,20 +607,20 @@ _INDEX_OPERATORS = frozenset(
 )
 _SELECT_OPERATORS = frozenset((*_INDEX_OPERATORS, torch.ops.aten.masked_select.default))
 _MASKS = (torch.bool, torch.uint8)
-# Operators that take no numbers of this argument, only its shape or type.
+# Operators that use only the shape or dtype of this argument, not its values.
 _SHAPE_ONLY_ARGUMENT = {
     **dict.fromkeys(("zeros_like", "ones_like", "full_like", "empty_like"), 0),
     **dict.fromkeys(("new_zeros", "new_ones", "new_full", "new_empty"), 0),
     **dict.fromkeys(("type_as", "view_as", "reshape_as", "expand_as"), 1),
 }
-# Operators that give any numbers.
+# Operators with uninitialized results.
 _UNINITIALIZED_FUNCTIONS = frozenset(
     ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided")
 )
 
 
 def _depends_on_input(function: Any, tags: Any, args: Any, sources: Sequence[FxNode]) -> bool:
-    """Whether what an operator gives depends on the input's numbers, or on chance."""
+    """Whether an operator's result is random or depends on the input's values."""
     name = getattr(getattr(function, "overloadpacket", function), "__name__", "")
     if name in _UNINITIALIZED_FUNCTIONS or (
         torch.Tag.nondeterministic_seeded in tags and name != "dropout"
@@ -633,7 +636,7 @@ def _depends_on_input(function: Any, tags: Any, args: Any, sources: Sequence[FxN
 
 @cache
 def _out_of_place(function: Any) -> Any:
-    """The operator without the write: add of add_, and of add with `out`; None where none is."""
+    """The out-of-place overload: add for add_ and for add with `out`; None if there is none."""
     name = str(function._schema.name).rpartition("::")[2]
     namespace = getattr(torch.ops, function.namespace)
     overload = function._overloadname
@@ -659,7 +662,7 @@ def _is_out(argument: Any) -> bool:
 def _functionalize(
     function: Any, schema: Any, named: Mapping[str, Any]
 ) -> tuple[Any, tuple[tuple[Any, ...], dict[str, Any]]]:
-    """The operator without the write, and its arguments."""
+    """The out-of-place operator and its arguments."""
     aten = torch.ops.aten
     if function is aten.fill_.Scalar:
         return aten.full_like.default, ((named["self"], named["value"]), {})
@@ -669,14 +672,14 @@ def _functionalize(
         return aten._to_copy.default, ((named["src"],), {"dtype": named["self"].dtype})
     plain = _out_of_place(function)
     if plain is None and torch.Tag.nondeterministic_seeded in function.tags:
-        plain = function  # it is refused by its name
+        plain = function  # random operators are refused later by name
     if plain is None:
         raise UnsupportedOperator(
             f"PyTorch's operator {function} writes in place, and PyTorch has no out-of-place "
             "version; write the result into a new tensor"
         )
     mine = [one.name for one in schema.arguments if not _is_out(one)]
-    names = [one.name for one in plain._schema.arguments]  # dropout's is `input`, dropout_'s `self`
+    names = [one.name for one in plain._schema.arguments]  # dropout: `input`, dropout_: `self`
     own = {n: named[own] for n, own in zip(names, mine, strict=True) if own in named}
     return plain, bind_by_position(plain, own)
 
@@ -684,7 +687,7 @@ def _functionalize(
 def bind_by_position(
     function: Any, named: Mapping[str, Any], args: Sequence[Any] = ()
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments as the dispatcher gives them: by name are only those that have no place."""
+    """Bind arguments as the dispatcher does: by position where possible, the others by name."""
     placed, kwargs = [*args], dict(named)
     for one in function._schema.arguments[len(placed) :]:
         if one.kwarg_only or one.name not in kwargs:
@@ -694,7 +697,7 @@ def bind_by_position(
 
 
 def _infer_result(plain: Any, own: tuple[Any, Any], written: Sequence[torch.Tensor]) -> Any:
-    """The result as meta tensors; the written tensors where the operator has no meta kernel."""
+    """The result as meta tensors; like the written tensors if the operator has no meta kernel."""
     args, kwargs = _to_meta(own)
     try:
         return plain(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Recording a run of a copy: its operators, the tree of its calls and what it gave."""
+"""Recording a run of a model's copy: its operators, its call tree and its outputs."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """A run of a module that was recorded.
+    """A recorded run of a module.
 
-    `twin` is the copy that ran and `root` the tree of its calls; `returned` are what it gave, in
-    the order of `root.outputs`. The program's outputs are what the modules in `python_calls` read,
-    and all calls' tensors. `has_autocast` says whether one was left out, `has_drawn` whether random
-    numbers were drawn.
+    `twin` is the copy that ran and `root` its call tree. `returned` are the model's outputs, in the
+    order of `root.outputs`. The program's outputs are the tensors that the modules in
+    `python_calls` read, followed by all calls' tensors. `has_autocast`: an autocast was ignored.
+    `has_drawn`: random numbers were drawn.
     """
 
     twin: torch.nn.Module
@@ -56,7 +56,7 @@ class RecordedRun:
 
 
 class _RecorderHooks:
-    """What a recorder does with the calls of modules."""
+    """The recorder's handlers for module calls."""
 
     def __init__(self, recorder: Recorder, cut: PythonCalls) -> None:
         self.returned: list[torch.Tensor] = []
@@ -83,7 +83,7 @@ class _RecorderHooks:
 
 
 def _bypass_modes() -> Any:
-    """What is asked of tensors meanwhile does not pass by the modes that watch forward."""
+    """A context in which tensor methods bypass the function modes that intercept forward."""
     import torch
 
     return torch._C.DisableTorchFunction()
@@ -97,13 +97,14 @@ def record(
     noise: int = 0,
     arguments: Arguments | None = None,
 ) -> RecordedRun:
-    """Run a copy of a module once and record it; its attributes may be others afterwards.
+    """Run a copy of a module once and record it; the run may change the copy's attributes.
 
-    `rule` says how an operator is taken apart meanwhile. Python computes the modules that there are
-    `reasons` for. So many of the last tensors are the `noise` that forward draws.
+    `rule` returns the decomposition of an operator for the recording, if there is one. Python
+    computes the modules in `reasons`. The last `noise` tensors are the random numbers that forward
+    draws.
 
     Raises:
-        UnsupportedModel: it fails, or cannot be one fixed graph.
+        UnsupportedModel: If the run fails or has no fixed graph.
     """
     import torch
 
@@ -117,7 +118,7 @@ def record(
     record.call_recorder = calls = _RecorderHooks(recorder, cut)
     record.capture = calls.capture
     named = list(twin.named_modules())
-    inputs = [tensor.clone() for tensor in tensors]  # which forward may write into
+    inputs = [tensor.clone() for tensor in tensors]  # copies, since forward may write to them
     for number, tensor in enumerate(inputs):
         recorder.add_input(f"input_{number}", tensor)
     report_step("recording it")
@@ -129,7 +130,7 @@ def record(
                 StackListsMode(),
             ):  # fmt: skip
                 call_with_hooks(twin, named, inputs, record, noise, arguments)
-            if recorder.read_error is not None:  # forward has caught it
+            if recorder.read_error is not None:  # forward has caught the error
                 raise recorder.read_error
             assert not recorder.paused
             program = recorder.program([*chain.from_iterable(cut.reads), *record.captured])
@@ -160,7 +161,7 @@ def record(
 
 
 def error_chain(error: BaseException) -> list[BaseException]:
-    """An error and those that it followed from."""
+    """An error and its chain of causes and contexts."""
     found = [error]
     while (inner := found[-1].__cause__ or found[-1].__context__) and inner not in found:
         found.append(inner)
@@ -168,7 +169,7 @@ def error_chain(error: BaseException) -> list[BaseException]:
 
 
 def _failure_reason(error: BaseException) -> str:
-    """Why recording failed, in a sentence or two."""
+    """The reason why recording failed, as an error message."""
     for one in error_chain(error):
         if isinstance(one, InputReadError):
             return one.message
@@ -176,6 +177,6 @@ def _failure_reason(error: BaseException) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """What it says, without what follows; its class where it says nothing."""
+    """The first line of an error's message; the class name if the message is empty."""
     lines = str(error).strip().splitlines()
     return lines[0][:300] if lines else type(error).__name__

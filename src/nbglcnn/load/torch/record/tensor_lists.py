@@ -1,6 +1,6 @@
-"""Tensors made of lists that hold tensors: `torch.tensor([x.mean(), 1])`.
+"""Tensors created from lists that contain tensors: `torch.tensor([x.mean(), 1])`.
 
-PyTorch reads the numbers of the elements past all operators. So they are stacked.
+PyTorch reads the elements' values without any operator, so the elements are stacked instead.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-# With the place of the list among the arguments.
+# Values: the position of the list among the arguments.
 TENSOR_FACTORIES = {
     torch.tensor: 0,
     torch.as_tensor: 0,
@@ -22,7 +22,7 @@ TENSOR_FACTORIES = {
 
 
 class StackListsMode(TorchFunctionMode):
-    """A mode for a recording, in which such a list becomes a stack of its elements."""
+    """A mode for recording that replaces such a tensor with a stack of the list's elements."""
 
     def __torch_function__(
         self,
@@ -49,7 +49,7 @@ class StackListsMode(TorchFunctionMode):
 def _stack(data: Any, dtype: torch.dtype) -> torch.Tensor:
     if isinstance(data, list | tuple):
         made = [_stack(one, dtype) for one in data]
-        if made[0].dim() == 0:  # one of a single number counts as that number there
+        if made[0].dim() == 0:  # a one-element tensor counts as a number here
             made = [one.reshape(()) for one in made]
         return torch.stack(made)
     if isinstance(data, torch.Tensor):

@@ -1,6 +1,6 @@
-"""Adaptive pools of a recorded program as operators of our own; PyTorch makes gathers of them.
+"""Rewriting adaptive pools as custom operators, since PyTorch would turn them into gathers.
 
-Pools of the whole map, or of windows of one size beside each other, become ordinary pools.
+Global pools, and pools with adjacent windows of one size, become ordinary pools.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from nbglcnn.load.passes.linear_algebra import CUSTOM_DOMAIN
 from nbglcnn.load.torch.translate.decompositions import MAX_WINDOW_AREA
 from nbglcnn.load.torch.translate.functional_names import REPLACED_OPERATOR_KEY
 
-FLOAT, INT64 = 1, 7  # TensorProto's
+FLOAT, INT64 = 1, 7  # TensorProto types
 
 
 def rewrite_adaptive_pools(program: Any) -> None:
-    """Rewrite each adaptive pool whose windows overlap, and those that ONNX has no form for."""
+    """Rewrite adaptive pools that have overlapping windows or no ONNX equivalent."""
     import torch
 
     aten = torch.ops.aten
@@ -48,7 +48,7 @@ def rewrite_adaptive_pools(program: Any) -> None:
 
 
 def expand_adaptive_pools(program: Any) -> Any:
-    """The same with slices that ONNX has; None where there is no such pool, or places are read."""
+    """Expand adaptive pools into slices; None if there are none or indices are used."""
     import torch
 
     aten = torch.ops.aten
@@ -76,7 +76,7 @@ def expand_adaptive_pools(program: Any) -> Any:
 
 
 def _by_slices(x: Any, output_size: Sequence[int], join: Callable[..., Any]) -> Any:
-    """Windows from floor(i·n/m) to ceil((i+1)·n/m), one dimension after the other."""
+    """Pool windows from floor(i·n/m) to ceil((i+1)·n/m), one dimension at a time."""
     import torch
 
     first = x.ndim - len(output_size)
@@ -91,7 +91,7 @@ def _by_slices(x: Any, output_size: Sequence[int], join: Callable[..., Any]) -> 
 
 
 class _PoolRewriter:
-    """One of them: what stands for it is put before it, and it is taken out."""
+    """Rewrites one pool: inserts its replacement before the node and removes the node."""
 
     def __init__(self, graph: Any, node: Any, rank: int) -> None:
         self.graph, self.node, self.rank = graph, node, rank
@@ -104,19 +104,19 @@ class _PoolRewriter:
 
     @property
     def is_global(self) -> bool:
-        """Whether each share is the whole map."""
+        """Whether the output has size 1: each window is the whole map."""
         return set(self.places) == {1}
 
     @property
     def is_even(self) -> bool:
-        """Whether shares of one size lie beside each other, of so few pixels as pools look at."""
+        """Whether equal adjacent windows of at most MAX_WINDOW_AREA pixels tile the map."""
         pairs = list(zip(self.spatial, self.places, strict=True))
         return (
             all(n % m == 0 for n, m in pairs) and prod(n // m for n, m in pairs) <= MAX_WINDOW_AREA
         )
 
     def rewrite_mean(self) -> None:
-        """Even ones are averages, but for volumes."""
+        """Rewrite an average pool; even ones only in 3-D (as avg_pool3d)."""
         import torch
 
         if self.is_global or (self.is_even and self.rank < 3):
@@ -133,7 +133,7 @@ class _PoolRewriter:
         )
 
     def rewrite_max(self) -> None:
-        """Values, and their places if those are read."""
+        """Rewrite a max pool; it returns indices only if they are used."""
         read = {user.args[1] for user in self.node.users if user.users}
         if 1 in read:
             made = self._add_adaptive_pool("AdaptiveMaxPool", 2)
@@ -164,7 +164,7 @@ class _PoolRewriter:
         types: list[int],
         places: Sequence[int],
     ) -> list[Any]:
-        """The outputs of a node of ONNX's or ours, which sees an axis for the batch."""
+        """The outputs of an ONNX or custom pool node, with a batch axis added if missing."""
         import torch
 
         aten, x, shape = torch.ops.aten, self.x, self.shape
@@ -217,7 +217,7 @@ def symbolic(
     node: Any,
     version: int = 18,
 ) -> Any:
-    """What stands for `node`, as torch.onnx.ops.symbolic and symbolic_multi_out make one."""
+    """Create a node in place of `node`, as torch.onnx.ops.symbolic and symbolic_multi_out do."""
     import torch
     from torch.onnx.ops import _symbolic_impl
 

@@ -1,8 +1,8 @@
-"""Boolean masks of a recorded program as choices: `y[y < 0] = 0` is torch.where(y < 0, 0, y).
+"""Rewriting boolean mask assignments: `y[y < 0] = 0` becomes torch.where(y < 0, 0, y).
 
-Written with a mask as index, what is selected has as many rows as the mask has ones, which depends
-on the input's numbers. Where it is put back under the same mask, and only changed element by
-element in between, computing all elements and choosing afterwards gives the same.
+Indexing with a mask selects as many rows as the mask has ones, which depends on the input's values.
+If the selection is changed only elementwise and assigned under the same mask, computing all
+elements and then choosing with `where` gives the same result.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from nbglcnn.load.torch.isolation.source_lines import describe_module, line_of_n
 
 @dataclass(frozen=True, slots=True)
 class _MaskedElements:
-    """All elements of what a mask has selected: a node of the same shape as what was indexed."""
+    """The full-size value of a masked selection: a node of the same shape as the indexed tensor."""
 
     mask: Any
     all_elements: Any
-    trailing_dims: int  # dimensions behind those of the mask
+    trailing_dims: int  # dimensions after those of the mask
 
 
 def has_masks(program: Any) -> bool:
-    """Whether anything is put in place under a boolean mask."""
+    """Whether the program has an assignment under a boolean mask."""
     return any(_name(node) == "index_put" and _mask(node) for node in _nodes(program))
 
 
 def masks_to_where(program: Any) -> None:
-    """Write a program's masked assignments as choices."""
+    """Rewrite a program's masked assignments with torch.where."""
     graph = program.graph
     selected: dict[Any, _MaskedElements] = {}
     for node in list(graph.nodes):
@@ -43,7 +43,7 @@ def masks_to_where(program: Any) -> None:
             one = _compute_everywhere(graph, node, selected)
             if one is not None:
                 selected[node] = one
-    graph.eliminate_dead_code()  # what was selected, which nothing reads any more
+    graph.eliminate_dead_code()  # removes selections that are no longer used
 
 
 def _nodes(program: Any) -> Any:
@@ -51,14 +51,14 @@ def _nodes(program: Any) -> Any:
 
 
 def _name(node: Any) -> str:
-    """The bare name of an operator of aten: index_put."""
+    """The bare name of an ATen operator, such as index_put; "" for other operators."""
     schema = getattr(node.target, "_schema", None)
     domain, _, name = str(schema.name).partition("::") if schema else ("", "", "")
     return name if domain == "aten" else ""
 
 
 def _mask(node: Any) -> tuple[Any, int] | None:
-    """The one boolean mask that a node indexes with, and how many dimensions are behind it."""
+    """The only boolean mask in a node's indices, and how many dimensions follow it; else None."""
     import torch
 
     given = [index for index in node.args[1] if index is not None]
@@ -74,7 +74,7 @@ def _mask(node: Any) -> tuple[Any, int] | None:
 def _replace_by_where(
     program: Any, node: Any, mask: Any, behind: int, selected: dict[Any, _MaskedElements]
 ) -> None:
-    """Put a choice in the place of an assignment, where what is assigned is known everywhere."""
+    """Replace an assignment with `where`, if the assigned value is known for all elements."""
     import torch
 
     target, _, value = node.args[:3]
@@ -106,7 +106,7 @@ def _replace_by_where(
 def _compute_everywhere(
     graph: Any, node: Any, selected: dict[Any, _MaskedElements]
 ) -> _MaskedElements | None:
-    """What an operator makes of selected elements, of all elements instead."""
+    """Apply an elementwise operator to all elements instead of the selected ones."""
     import torch
 
     sources = [selected[s] for s in node.all_input_nodes if s in selected]
@@ -134,7 +134,7 @@ def _compute_everywhere(
 
 
 def _can_broadcast(value: Any, behind: int) -> bool:
-    """Whether a tensor is the same for all selected rows: one number, or the dimensions behind."""
+    """Whether a value is equal for all selected rows: one number, or only trailing dimensions."""
     shape = value.meta["val"].shape if "val" in getattr(value, "meta", {}) else None
     if shape is None:
         return False
@@ -142,7 +142,7 @@ def _can_broadcast(value: Any, behind: int) -> bool:
 
 
 def _is_same_mask(a: Any, b: Any) -> bool:
-    """Whether two masks are one, or computed by the same operators: y[y < 0] = y[y < 0] * 2."""
+    """Whether two masks are one node or equal computations: y[y < 0] = y[y < 0] * 2."""
     if a is b:
         return True
     nodes = all(hasattr(n, "all_input_nodes") and n.op == "call_function" for n in (a, b))
@@ -158,7 +158,7 @@ def _is_same_mask(a: Any, b: Any) -> bool:
 
 
 def refuse_dynamic_sizes(program: Any) -> None:
-    """UnsupportedModel for what is as large as the input's numbers want, as x[x > 0] is."""
+    """Raise UnsupportedOperator if a result's size depends on the input's values: x[x > 0]."""
     import torch
 
     for node in program.graph.nodes:
@@ -177,7 +177,7 @@ def refuse_dynamic_sizes(program: Any) -> None:
 
 
 def _size_sources(node: Any) -> list[Any]:
-    """What the size of an operator's result depends on."""
+    """The nodes that determine the size of an operator's result."""
     if _name(node) == "index":
         return [one for one in node.args[1] if one is not None and _is_mask(one)]
     if _name(node) == "masked_select":

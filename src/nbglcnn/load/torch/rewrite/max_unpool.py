@@ -1,6 +1,6 @@
-"""MaxUnpool behind a MaxPool as ONNX's operator of that name: each window is looked through alone.
+"""Rewriting max_unpool after a MaxPool as ONNX's MaxUnpool, which searches each window separately.
 
-onnxscript makes a ScatterND of it, which looks for each element through all indices.
+onnxscript translates it to a ScatterND, which searches all indices for each element.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any
 
 from nbglcnn.load.torch.rewrite.adaptive_pools import symbolic
 
-FLOAT, INT64 = 1, 7  # TensorProto's
+FLOAT, INT64 = 1, 7  # TensorProto types
 
 
 def rewrite_max_unpools(program: Any) -> None:
-    """Rewrite each max_unpool whose indices are those of a MaxPool with windows side by side."""
+    """Rewrite each max_unpool whose indices come from a MaxPool with adjacent windows."""
     import torch
 
     aten = torch.ops.aten
@@ -37,7 +37,7 @@ def rewrite_max_unpools(program: Any) -> None:
             continue
         graph = program.graph
         with graph.inserting_before(node):
-            # PyTorch's indices count within a map; those of ONNX in the whole tensor.
+            # PyTorch's indices count within one map, ONNX's within the whole tensor.
             shapes = [list(pool.meta["val"][0].shape)] * 2
             both = symbolic(
                 graph, "", "MaxPool", [pooled], window, [FLOAT, INT64], shapes, node=pool
@@ -60,7 +60,7 @@ _POOL = ("input", "kernel_size", "stride", "padding", "dilation", "ceil_mode")
 def _window(
     given: Mapping[str, Any], shape: Sequence[int], size: Sequence[int], rank: int
 ) -> dict[str, list[int]] | None:
-    """ONNX's attributes of a pool that leaves nothing out; None where windows overlap, or a gap."""
+    """ONNX attributes of a pool; None unless its windows tile the map without overlap or gap."""
 
     def each(name: str, otherwise: Sequence[int]) -> list[int]:
         values = list(given.get(name) or otherwise)

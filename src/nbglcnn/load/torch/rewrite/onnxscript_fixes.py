@@ -1,4 +1,4 @@
-"""What onnxscript's functions get wrong, put right in the recorded program before they see it."""
+"""Workarounds for errors in onnxscript's functions, applied to the recorded program first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nbglcnn.load.torch.translate.aten_translations import TRANSLATIONS
 
 
 def apply_divisor_override(program: Any) -> None:
-    """Divide as divisor_override says, which onnxscript silently ignores."""
+    """Apply divisor_override as a factor, since onnxscript silently ignores it."""
     import torch
 
     aten = torch.ops.aten
@@ -45,7 +45,7 @@ def apply_divisor_override(program: Any) -> None:
 
 
 def unify_clamp_types(program: Any) -> None:
-    """Give clamp(x, 0, 0.5) two floats: onnxscript makes a tensor of the whole number alone."""
+    """Make the bounds of clamp(x, 0, 0.5) floats: onnxscript converts an int bound separately."""
     import torch
 
     for node in program.graph.nodes:
@@ -54,7 +54,7 @@ def unify_clamp_types(program: Any) -> None:
         x, *ends = node.args
         if not x.meta["val"].is_floating_point():
             continue
-        # A bool or symbol stays what it is.
+        # Bools and symbols stay as they are.
         node.args = (x, *(float(end) if type(end) is int else end for end in ends))
         node.kwargs = {n: float(v) if type(v) is int else v for n, v in node.kwargs.items()}
 
@@ -72,7 +72,7 @@ def _refusal(node: Any, words: str) -> UnsupportedOperator:
 
 
 def make_attention_4d(program: Any) -> None:
-    """Give scaled_dot_product_attention (examples, heads, tokens, features), all that ONNX has."""
+    """Reshape attention to (examples, heads, tokens, features), the only layout that ONNX has."""
     import torch
 
     aten, graph = torch.ops.aten, program.graph
@@ -115,7 +115,7 @@ _ATTENTION = ("attn_mask", "dropout_p", "is_causal")
 
 
 def list_all_dims(program: Any) -> None:
-    """Write out the dimensions of x.amax(), which onnxscript wants although it means all."""
+    """List all dimensions of x.amax() explicitly, since onnxscript requires them."""
     import torch
 
     aten = torch.ops.aten
@@ -128,7 +128,7 @@ def list_all_dims(program: Any) -> None:
 
 
 def remove_idle_squeezes(program: Any) -> None:
-    """x.squeeze(1) leaves a dimension that isn't 1 as it is, where ONNX's Squeeze is refused."""
+    """Drop squeezed dimensions other than 1: PyTorch ignores them, ONNX's Squeeze rejects them."""
     import torch
 
     aten = torch.ops.aten
@@ -144,7 +144,7 @@ def remove_idle_squeezes(program: Any) -> None:
 
 
 def promote_types(program: Any) -> None:
-    """Give each operator numbers of one type, as PyTorch converts them on the way."""
+    """Convert each operator's operands to one dtype, as PyTorch does implicitly."""
     import torch
 
     graph = program.graph
@@ -221,7 +221,7 @@ def promote_types(program: Any) -> None:
 
 
 def _is_float32(node: Any) -> bool:
-    """Whether it has a form of ours and float32 alone, with which numbers of Python's go."""
+    """Whether all operands are float32 in an operator of TRANSLATIONS (takes Python numbers)."""
     import torch
 
     found = [node, *node.all_input_nodes]

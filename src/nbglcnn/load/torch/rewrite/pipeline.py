@@ -1,4 +1,4 @@
-"""All passes over a recorded program, in their order, before it is translated."""
+"""All passes over a recorded program before translation, in order."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 
 def rewrite_program(program: RecordedProgram, twin: torch.nn.Module, root: ModuleCall) -> None:
-    """Write a program's operators as those that can be translated.
+    """Rewrite a program with operators that can be translated.
 
-    `twin` is the copy that ran and `root` the tree of its calls.
+    `twin` is the copy that ran and `root` its call tree.
 
     Raises:
-        UnsupportedModel: an operator has no fixed result, or no fixed size.
+        UnsupportedModel: If an operator has no fixed result, or no fixed size.
     """
     remove_idle_aliases(program, root)
     if has_masks(program):
@@ -55,7 +55,7 @@ def rewrite_program(program: RecordedProgram, twin: torch.nn.Module, root: Modul
 
 
 def _decompose_operators(program: RecordedProgram) -> None:
-    """Put others in the place of operators that ONNX has no form for and no pass knows."""
+    """Decompose operators that have no ONNX equivalent and that no other pass handles."""
     from torch import fx
 
     graph = program.graph

@@ -1,1 +1,1 @@
-"""Recorded operators as ONNX's."""
+"""Translation of recorded operators to ONNX."""

@@ -1,7 +1,7 @@
-"""The usual ATen operators as ONNX's: those that most networks are made of.
+"""Translations of common ATen operators to ONNX: the ones in most networks.
 
-A form gives None where it has no answer to the arguments of a call: onnxscript may have one, whose
-import and tracing take longer than all that is here.
+A translation returns None if it does not handle a call's arguments. onnxscript may handle them, but
+importing and tracing it takes longer than all translations here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NUMPY_DTYPES = {
 
 @dataclass(eq=False, slots=True)
 class OnnxTensor:
-    """A value of ONNX's; its shape and type where they are known."""
+    """An ONNX value, with its shape and dtype if they are known."""
 
     name: str = ""
     shape: tuple[int, ...] | None = None
@@ -37,7 +37,7 @@ class OnnxTensor:
 
 @dataclass(eq=False, slots=True)
 class OnnxNode:
-    """A node of ONNX's, over Tensors; None is an input that is left out."""
+    """An ONNX node over OnnxTensors; None stands for an omitted input."""
 
     op: str
     inputs: Sequence[OnnxTensor | None]
@@ -49,9 +49,9 @@ class OnnxNode:
 
 @dataclass(frozen=True, slots=True)
 class OperatorCall:
-    """A recorded call: what it gives, as a meta tensor or several, and the steps it becomes.
+    """A recorded call: its result as one or more meta tensors, and the ONNX nodes it becomes.
 
-    `meta_tensors` has the meta tensor of each Tensor among the arguments.
+    `meta_tensors` has the meta tensor of each OnnxTensor argument.
     """
 
     result: Any
@@ -59,25 +59,25 @@ class OperatorCall:
     nodes: list[OnnxNode]
 
     def __call__(self, op: str, *inputs: OnnxTensor | None, **attributes: Attribute) -> OnnxTensor:
-        """What one more step gives."""
+        """Append an ONNX node and return its output."""
         made = OnnxTensor()
         self.nodes.append(OnnxNode(op, inputs, [made], attributes))
         return made
 
     def constant(self, numbers: Any, dtype: Any = np.int64) -> OnnxTensor:
-        """A constant; whole numbers unless it is of another type."""
+        """Append a constant, int64 by default."""
         return self("Constant", value=np.asarray(numbers, dtype))
 
     def scalar_like(self, value: float, x: OnnxTensor) -> OnnxTensor:
-        """A number of the same type as a tensor."""
+        """A scalar constant with a tensor's dtype."""
         return self.constant(value, NUMPY_DTYPES[self.meta_tensors[x].dtype])
 
     def ndim(self, x: OnnxTensor) -> int:
-        """How many dimensions a tensor has."""
+        """The number of a tensor's dimensions."""
         return self.meta_tensors[x].ndim
 
     def are_floats(self, *tensors: Any) -> bool:
-        """Whether all of them are floats of the type that the call gives."""
+        """Whether all are float tensors with the dtype of the call's result."""
         return self.result.dtype in FLOATS and all(
             isinstance(one, OnnxTensor) and self.meta_tensors[one].dtype is self.result.dtype
             for one in tensors
@@ -90,7 +90,7 @@ aten = torch.ops.aten
 
 
 def translates(*targets: Any) -> Callable[[TranslateFn], TranslateFn]:
-    """That of these operators."""
+    """Register a translation of these operators."""
 
     def register(function: TranslateFn) -> TranslateFn:
         TRANSLATIONS.update(dict.fromkeys(targets, function))
@@ -100,12 +100,12 @@ def translates(*targets: Any) -> Callable[[TranslateFn], TranslateFn]:
 
 
 def _per_dimension(numbers: Any, count: int) -> list[int]:
-    """As many numbers as there are dimensions: one stands for all."""
+    """Expand a single number to one per dimension."""
     found = [numbers] if isinstance(numbers, int) else [*numbers]
     return found * count if len(found) == 1 else found
 
 
-# What gives its input
+# Operators that return their input
 
 
 @translates(
@@ -178,13 +178,13 @@ def _matmul(call: OperatorCall, a: OnnxTensor, b: OnnxTensor) -> OnnxTensor | No
 def _embedding(
     call: OperatorCall, weight: OnnxTensor, indices: OnnxTensor, padding_idx: int = -1, *_: Any
 ) -> OnnxTensor | None:
-    """The row `padding_idx` has no gradient: an attribute that ONNX lacks says so."""
+    """Gather with an extra attribute for `padding_idx`, the row without a gradient."""
     if padding_idx < 0:
         return None
     return call("Gather", weight, indices, axis=0, **{PADDING_IDX: padding_idx})
 
 
-# Norms
+# Normalizations
 
 
 @translates(aten._native_batch_norm_legit_no_training.default)
@@ -211,7 +211,7 @@ def _layer_norm(
     return call("LayerNormalization", x, weight, *rest, axis=-len(shape), epsilon=float(eps))
 
 
-# Functions of each number
+# Elementwise functions
 
 _UNARY = {
     aten.relu.default: "Relu", aten.sigmoid.default: "Sigmoid", aten.tanh.default: "Tanh",
@@ -230,9 +230,7 @@ WRAPPING_DTYPES = (torch.int8, torch.int16, torch.int32)
 
 @translates(aten.neg.default)
 def _negative(call: OperatorCall, x: OnnxTensor) -> OnnxTensor | None:
-    if (
-        call.result.dtype in WRAPPING_DTYPES
-    ):  # the smallest number stays itself, as a difference wraps
+    if call.result.dtype in WRAPPING_DTYPES:  # the smallest integer maps to itself, as 0 - x wraps
         return call("Sub", call.scalar_like(0, x), x)
     return call("Neg", x) if call.are_floats(x) else None
 
@@ -401,7 +399,7 @@ def _unsqueeze(call: OperatorCall, x: OnnxTensor, dim: int) -> OnnxTensor:
 
 @translates(aten.cat.default)
 def _cat(call: OperatorCall, tensors: Sequence[Any], dim: int = 0) -> OnnxTensor | None:
-    # PyTorch takes an empty tensor of one dimension with tensors of any.
+    # PyTorch concatenates an empty 1-D tensor with tensors of any rank.
     if any(call.meta_tensors[one].shape == (0,) for one in tensors) or not call.are_floats(
         *tensors
     ):

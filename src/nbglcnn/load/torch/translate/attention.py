@@ -1,7 +1,7 @@
-"""scaled_dot_product_attention in ONNX: the product is scaled, as PyTorch does it.
+"""scaled_dot_product_attention in ONNX: scales the product of q and k, as PyTorch does.
 
-onnxscript scales both factors by the root, whose rounding parts scores that are equal: where they
-are large, a softmax shows that.
+onnxscript scales q and k each by the square root of the factor. Its rounding makes equal scores
+differ; for large scores the softmax shows the difference.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
-    """For torch.onnx.export, of (examples, heads, tokens, features)."""
+    """Attention for torch.onnx.export, in the layout (examples, heads, tokens, features)."""
     import onnx_ir as ir
     from onnxscript import opset18
 
@@ -30,7 +30,7 @@ def attention(
     _, own_heads, keys, _ = key.shape
 
     def repeated(x: Any) -> Any:
-        """Each head for as many of the query's as it takes."""
+        """Repeat each key or value head for its group of query heads."""
         examples, _, *rest = x.shape
         apart = op.Constant(value_ints=[examples, own_heads, heads // own_heads, *rest])
         joined = op.Constant(value_ints=[examples, heads, *rest])
@@ -51,7 +51,7 @@ def attention(
     if attn_mask is not None:
         scores = op.Add(scores, attn_mask)
     weights = op.Softmax(scores, axis=-1)
-    if attn_mask is not None and not is_causal:  # a token that may look at none gets zeros
+    if attn_mask is not None and not is_causal:  # zeros for a token that may attend to no key
         nothing = op.CastLike(op.Constant(value_float=0.0), query)
         never = op.CastLike(op.Constant(value_float=-np.inf), query)
         most = op.ReduceMax(scores, op.Constant(value_ints=[-1]), keepdims=1)

@@ -1,4 +1,4 @@
-"""PyTorch operators that have no form in ONNX, written with others or of our own."""
+"""Decompositions of PyTorch operators without an ONNX equivalent, some into custom operators."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 MAX_WINDOW_AREA = (
-    4096  # pixels of a window; a larger one is joined axis by axis, and its gradient too
+    4096  # pixels per window; larger windows are reduced axis by axis, as is their gradient
 )
 
 
 @cache
 def recorded_decomposition(function: Any) -> Callable[..., Any] | None:
-    """How an operator is taken apart while it is recorded; None for those that stay whole."""
+    """The decomposition of an operator during recording; None if it is kept whole."""
     import torch
 
     aten = torch.ops.aten
-    whole = (  # passes over the program look at these
+    whole = (  # handled by passes over the program
         *(aten.max_unpool2d.default, aten.max_unpool3d.default),
         *(aten.adaptive_max_pool1d.default, aten.adaptive_max_pool2d.default),
         aten.adaptive_max_pool3d.default,
@@ -36,7 +36,7 @@ def recorded_decomposition(function: Any) -> Callable[..., Any] | None:
 
 @cache
 def find_decomposition(function: Any) -> Callable[..., Any] | None:
-    """How an operator is taken apart; None where ONNX has a form for it."""
+    """The decomposition of an operator; None if it can be translated to ONNX."""
     import torch
     from torch._decomp import decomposition_table
 
@@ -62,7 +62,7 @@ def _refuse_margin_loss(*_: Any) -> Any:
 
 @cache
 def decompositions() -> Mapping[Any, Callable[..., Any]]:
-    """By overload, the same result from simpler operators."""
+    """Decompositions by operator overload; the results are the same."""
     import torch
 
     aten = torch.ops.aten
@@ -78,7 +78,7 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
         aten.linalg_householder_product.default: lambda x, tau: _custom_operator(
             "HouseholderProduct", x, tau, like=x
         ),
-        # Composite ones are kept whole unless they are named here.
+        # Composite operators stay whole unless they are listed here.
         **dict.fromkeys((aten.linalg_inv.default, aten.inverse.default), _inverse),
         **dict.fromkeys((aten.linalg_matrix_exp.default, aten.matrix_exp.default), _matrix_exp),
         aten.linalg_solve.default: lambda a, b, *, left=True: _custom_operator(
@@ -126,7 +126,7 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
         aten.adaptive_avg_pool1d.default: _adaptive_mean(1),
         aten.adaptive_avg_pool2d.default: _adaptive_mean(2),
         aten.adaptive_avg_pool3d.default: _adaptive_mean(3),
-        # Ours always is: of equal numbers the first comes first.
+        # Our sort is always stable: equal numbers keep their order.
         aten.argsort.stable: lambda x, *, stable=None, dim=-1, descending=False: aten.sort.default(
             x, dim, descending
         )[1],
@@ -147,9 +147,9 @@ def _batch_norm(
     eps: float,
     cudnn: bool = False,
 ) -> Any:
-    """By the running statistics; in training mode by those of the batch, which also change them.
+    """Normalize by the running statistics, in training mode by the batch's, and update them.
 
-    Gives the mean and the reciprocal of the deviation, too.
+    Also returns the mean and the reciprocal of the standard deviation.
     """
     import torch
 
@@ -167,7 +167,7 @@ def _batch_norm(
 
 
 def _adaptive_mean(rank: int) -> Callable[..., Any]:
-    """Of the whole map, or of windows of one size beside each other; others stay as they are."""
+    """Decompose global average pools and adjacent equal windows; NotImplemented for others."""
 
     def pool(x: torch.Tensor, output_size: Sequence[int]) -> Any:
         import torch
@@ -189,7 +189,7 @@ def _adaptive_mean(rank: int) -> Callable[..., Any]:
 def _cumulative_product(
     x: torch.Tensor, dim: int, *, dtype: torch.dtype | None = None
 ) -> torch.Tensor:
-    """In doubling steps: after the k-th each element is the product of the 2^k up to it."""
+    """By doubling: after step k each element is the product of the 2^k elements up to it."""
     import torch
 
     if dtype is not None or not x.is_floating_point():
@@ -203,7 +203,7 @@ def _cumulative_product(
 
 
 def _cross(a: torch.Tensor, b: torch.Tensor, dim: int | None = None) -> torch.Tensor:
-    """Along the first axis of length 3 where none is named; onnxscript takes the last axis."""
+    """The default axis is the first of length 3; onnxscript uses the last axis."""
     import torch
 
     if dim is None:
@@ -214,7 +214,7 @@ def _cross(a: torch.Tensor, b: torch.Tensor, dim: int | None = None) -> torch.Te
 
 
 def _log_cumulative_sum_exp(x: torch.Tensor, dim: int) -> torch.Tensor:
-    """Less the largest number where that is finite: onnxscript's is NaN for -inf alone."""
+    """Subtracts the maximum if it is finite: onnxscript's version is NaN for -inf."""
     import torch
 
     if not x.ndim:
@@ -225,7 +225,7 @@ def _log_cumulative_sum_exp(x: torch.Tensor, dim: int) -> torch.Tensor:
 
 
 def _complex_quotient(a: Any, b: Any) -> Any:
-    """A quotient of complex numbers, as in a spectrum over its size."""
+    """A quotient of complex numbers, such as a spectrum divided by its size."""
     import torch
 
     if not any(isinstance(x, torch.Tensor) and x.is_complex() for x in (a, b)):
@@ -240,7 +240,7 @@ def _complex_quotient(a: Any, b: Any) -> Any:
 def _custom_operator(
     op: str, *inputs: torch.Tensor, like: torch.Tensor, **attributes: int
 ) -> torch.Tensor:
-    """A node of our own for linear algebra, which folding computes if it is of weights alone."""
+    """A custom linear algebra node; constant folding computes it if it depends on weights only."""
     import torch
 
     node: torch.Tensor = torch.onnx.ops.symbolic(
@@ -263,13 +263,13 @@ def _matrix_exp(x: torch.Tensor) -> torch.Tensor:
 
 
 def _median(x: torch.Tensor, dim: int, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-    """The lower of two medians, as PyTorch gives it."""
+    """The lower of the two medians, as in PyTorch."""
     import torch
 
     values, places = torch.sort(x, dim)
     middle = (x.shape[dim] - 1) // 2 if x.ndim else 0
     values, places = values.narrow(dim, middle, 1), places.narrow(dim, middle, 1)
-    if x.ndim and x.is_floating_point():  # a NaN is the median, and its place the first NaN's
+    if x.ndim and x.is_floating_point():  # the result is NaN and the first NaN's index
         unknown = x.isnan()
         some = unknown.any(dim, keepdim=True)
         values = torch.where(some, math.nan, values)
@@ -278,7 +278,7 @@ def _median(x: torch.Tensor, dim: int, keepdim: bool = False) -> tuple[torch.Ten
 
 
 def _remainder(x: torch.Tensor, y: Any) -> Any:
-    """By the remainder toward zero: x - floor(x / y) * y, as onnxscript has it, is NaN of inf."""
+    """Computed with fmod: onnxscript's x - floor(x / y) * y is NaN for infinite operands."""
     import torch
 
     if not x.is_floating_point():
@@ -290,9 +290,9 @@ def _remainder(x: torch.Tensor, y: Any) -> Any:
 def _distances(
     a: torch.Tensor, b: torch.Tensor, p: float = 2.0, mode: int | None = None
 ) -> torch.Tensor:
-    """From each row of `a` to each row of `b`; modes differ in speed alone."""
+    """Distances from each row of `a` to each row of `b`; `mode` affects only speed."""
     differences = (a.unsqueeze(-2) - b.unsqueeze(-3)).abs()
-    if p == 2:  # as PyTorch itself computes few; many by a product that loses digits
+    if p == 2:  # PyTorch does this for few rows; for many it uses a less exact product
         return differences.square().sum(-1).sqrt()
     if p == 1:
         return differences.sum(-1)
@@ -304,12 +304,12 @@ def _distances(
 
 
 def _for_integers(of_integers: Callable[..., Any]) -> Callable[..., Any]:
-    """ONNX has such an operator for floats alone; of integers PyTorch's result is a simple one."""
+    """ONNX has the operator for floats only; for integers PyTorch's result is trivial."""
     return lambda x: NotImplemented if x.is_floating_point() or x.is_complex() else of_integers(x)
 
 
 def _clamp(x: torch.Tensor, low: Any = None, high: Any = None) -> Any:
-    """Whole numbers between floats are floats."""
+    """An integer tensor clamped to float bounds becomes float."""
     import torch
 
     if x.is_floating_point() or not any(isinstance(end, float) for end in (low, high)):
@@ -318,7 +318,7 @@ def _clamp(x: torch.Tensor, low: Any = None, high: Any = None) -> Any:
 
 
 def _with_long_indices(function: Any) -> Callable[..., Any]:
-    """ONNX's indices are of int64; PyTorch takes int32 as well, and masks of uint8."""
+    """Convert int32 indices to int64 and uint8 masks to bool, the types that ONNX accepts."""
 
     def indexed(x: torch.Tensor, indices: Sequence[torch.Tensor | None], *rest: Any) -> Any:
         import torch
@@ -349,7 +349,7 @@ def _nll_loss(
     reduction: int = 1,
     ignore_index: int = -100,
 ) -> torch.Tensor:
-    """The mean (1) or sum (2) of -x at the class `target` of each example, or each of them (0)."""
+    """The mean (1), sum (2) or list (0) of -x at each example's class `target`."""
     import torch
 
     dim = 1 if x.ndim > 1 else 0
@@ -366,7 +366,7 @@ def _nll_loss(
 
 
 def _narrow_source(source: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    """What an index reads of a larger source: ONNX wants the two of one shape."""
+    """The part of a larger source that an index reads: ONNX needs equal shapes."""
     for axis, length in enumerate(index.shape):
         if source.shape[axis] != length:
             source = source.narrow(axis, 0, length)
@@ -396,7 +396,7 @@ def _scatter_reduce(
     *,
     include_self: bool = True,
 ) -> Any:
-    """A mean as a sum over a count: ONNX has none, and onnxscript then scatters without it."""
+    """A mean as sum / count: ONNX has no mean reduction, and onnxscript then ignores it."""
     import torch
 
     part = _narrow_source(source, index)
@@ -421,7 +421,7 @@ def _index_reduce(
     *,
     include_self: bool = True,
 ) -> torch.Tensor:
-    """An index that counts along one axis, spread over the others."""
+    """Expand an index along one axis over the other axes."""
     shape = [1] * source.ndim
     shape[dim] = -1
     whole = index.long().reshape(shape).expand(source.shape)
@@ -429,7 +429,7 @@ def _index_reduce(
 
 
 def _choose_non_nan(first: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Of two numbers, of which one may be NaN; the first of equal ones has the whole gradient."""
+    """The operand that is not NaN, else by `first`; for equal ones `a` gets the whole gradient."""
     import torch
 
     a, b = (one.to(torch.result_type(a, b)) for one in (a, b))
@@ -444,7 +444,7 @@ def _softshrink(x: torch.Tensor, lambd: float = 0.5) -> torch.Tensor:
 
 
 def _xlog1py(x: Any, y: Any) -> torch.Tensor:
-    """The product of x and log(1 + y), and 0 where x is 0 and the logarithm is not finite."""
+    """The product of x and log(1 + y); 0 if x is 0 and the logarithm is not finite."""
     import torch
 
     idle = (x == 0) & ((y <= -1) | (y == math.inf))
@@ -452,7 +452,7 @@ def _xlog1py(x: Any, y: Any) -> torch.Tensor:
 
 
 def _hypot(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """By the quotient of the smaller and the larger: squares would be infinite sooner."""
+    """Uses the ratio of the smaller to the larger, since squares would overflow earlier."""
     import torch
 
     a, b = a.abs(), b.abs()
@@ -460,8 +460,8 @@ def _hypot(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     below = torch.where((large == 0) | large.isinf(), 1, large)
     found = large * (1 + (small / below).square()).sqrt()
     none = torch.where(large == 0, large, 1)
-    found = torch.where(large == 0, none.square().sqrt(), found)  # 0, and NaN is its gradient
-    infinite = a.isinf() | b.isinf()  # even beside NaN
+    found = torch.where(large == 0, none.square().sqrt(), found)  # 0, with a NaN gradient
+    infinite = a.isinf() | b.isinf()  # even if the other is NaN
     return torch.where(infinite, math.inf, found)
 
 
@@ -472,20 +472,20 @@ def _copysign(a: torch.Tensor, b: Any) -> torch.Tensor:
     if not isinstance(b, torch.Tensor):
         return size if math.copysign(1, b) > 0 else -size
     b = b.to(size.dtype)
-    return torch.where((b < 0) | (b.reciprocal() < 0), -size, size)  # of -0, too
+    return torch.where((b < 0) | (b.reciprocal() < 0), -size, size)  # including b = -0
 
 
 def _einsum_of_diagonals(
     equation: str, tensors: Sequence[torch.Tensor], *, path: Any = None
 ) -> Any:
-    """A letter that an operand has twice is that operand's diagonal."""
+    """Take the diagonal of an operand that has a letter twice."""
     import torch
 
     given, arrow, wanted = equation.replace(" ", "").partition("->")
     operands = given.split(",")
     if "." in equation or all(len(set(one)) == len(one) for one in operands):
         return NotImplemented
-    if not arrow:  # the letters that are there once, in their order
+    if not arrow:  # implicit output: the letters that occur once, sorted
         wanted = "".join(sorted(c for c in set(given) - {","} if given.count(c) == 1))
     found = []
     for k, (letters, x) in enumerate(zip(operands, tensors, strict=True)):
@@ -509,10 +509,10 @@ def _embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """The sum (0), mean (1) or largest (2) of rows of `weight`, by bags that begin at `offsets`.
+    """The sum (0), mean (1) or maximum (2) of rows of `weight` in bags that start at `offsets`.
 
-    The bags' sizes are numbers that Python reads. Only the first result is there for forward:
-    `torch.nn.functional.embedding_bag` gives no others.
+    Python reads the bag sizes as constants. Only the first result is valid, since
+    `torch.nn.functional.embedding_bag` returns no other.
     """
     import torch
 
@@ -549,7 +549,7 @@ def _rrelu(
     training: bool = False,
     generator: Any = None,
 ) -> Any:
-    """In eval mode the slope is the mean of its bounds."""
+    """In eval mode the slope is the mean of the two bounds."""
     import torch
 
     if training:

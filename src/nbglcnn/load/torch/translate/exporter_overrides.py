@@ -1,4 +1,4 @@
-"""Functions of onnxscript's kind for operators that its own lose something of."""
+"""onnxscript functions for operators that onnxscript itself translates inexactly."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from nbglcnn.load.torch.edits.recorded_module import bend_operator
 from nbglcnn.load.torch.translate.attention import attention
 from nbglcnn.load.torch.translate.resize import resize_translations
 
-opset18: Any = onnxscript.opset18  # takes numbers of Python too
+opset18: Any = onnxscript.opset18  # accepts Python numbers too
 
 
 def exporter_translations() -> Mapping[Any, Callable[..., Any]]:
-    """Functions of onnxscript for operators whose form in ONNX loses what PyTorch keeps."""
+    """onnxscript functions for operators whose own translation differs from PyTorch's result."""
 
     def log_sigmoid(x: Any) -> Any:
-        """log(sigmoid(x)), as onnxscript writes it, is −∞ where the sigmoid falls to 0."""
+        """log(sigmoid(x)) without onnxscript's −∞ for a sigmoid that underflows to 0."""
         return opset18.Neg(opset18.Softplus(opset18.Neg(x)))
 
     aten = torch.ops.aten
@@ -37,7 +37,7 @@ def exporter_translations() -> Mapping[Any, Callable[..., Any]]:
     }
 
 
-# Axes that a tensor of too few dimensions gets, by their number: torch.atleast_1d, 2d and 3d.
+# The axes to add for torch.atleast_1d, 2d and 3d, by a tensor's number of dimensions.
 _AT_LEAST: Mapping[int, Sequence[Sequence[int]]] = {
     1: ([0],),
     2: ([0, 1], [0]),
@@ -46,7 +46,7 @@ _AT_LEAST: Mapping[int, Sequence[Sequence[int]]] = {
 
 
 def _stacks() -> Mapping[Any, Callable[..., Any]]:
-    """`torch.hstack` and its like, which onnxscript writes as loops over a sequence."""
+    """`torch.hstack` and similar, which onnxscript writes as loops over a sequence."""
 
     def axes(numbers: Sequence[int]) -> Any:
         return opset18.Constant(value_ints=[*numbers])
@@ -82,8 +82,8 @@ def _stacks() -> Mapping[Any, Callable[..., Any]]:
     }
 
 
-# What a Where doesn't choose is computed of harmless numbers, as in jax.numpy: a quotient of 0 by 0
-# would give NaN to the gradient else.
+# The branch that Where does not select is computed from safe values, as in jax.numpy: otherwise 0 /
+# 0 would make the gradient NaN.
 
 
 def _sinc(x: Any) -> Any:
@@ -94,25 +94,25 @@ def _sinc(x: Any) -> Any:
 
 
 def _xlogy(x: Any, y: Any) -> Any:
-    """The product of x and log(y), and 0 where x is 0 and y is not NaN."""
+    """The product of x and log(y); 0 if x is 0 and y is not NaN."""
     like = x if hasattr(x, "dtype") else y
     x, y = (opset18.CastLike(one, like) for one in (x, y))
     zero, one = opset18.CastLike(0.0, like), opset18.CastLike(1.0, like)
     infinite = opset18.Equal(y, opset18.CastLike(math.inf, like))
-    without = opset18.Or(opset18.LessOrEqual(y, zero), infinite)  # a finite logarithm
+    without = opset18.Or(opset18.LessOrEqual(y, zero), infinite)  # log(y) isn't finite
     idle = opset18.And(opset18.Equal(x, zero), without)
     return opset18.Mul(x, opset18.Log(opset18.Where(idle, one, y)))
 
 
 def _atan2(y: Any, x: Any) -> Any:
-    """By the smaller of y / x and x / y; onnxscript's gives −π for (0, −1) and 0 for NaN."""
+    """Uses the smaller of y / x and x / y; onnxscript's is −π for (0, −1) and 0 for NaN."""
     zero, one = opset18.CastLike(0.0, y), opset18.CastLike(1.0, y)
     pi, half = opset18.CastLike(math.pi, y), opset18.CastLike(math.pi / 2, y)
     most = opset18.CastLike(3e38, y)
-    # An infinite quotient of infinite numbers would be NaN.
+    # Clipped, since a quotient of two infinite numbers is NaN.
     y, x = (opset18.Clip(one, opset18.Neg(most), most) for one in (y, x))
 
-    def negative(v: Any) -> Any:  # −0 too
+    def negative(v: Any) -> Any:  # includes −0
         return opset18.Or(opset18.Less(v, zero), opset18.Less(opset18.Reciprocal(v), zero))
 
     def with_sign(number: Any) -> Any:

@@ -1,6 +1,6 @@
-"""What people call an operator that belongs to no module: what stands in the model's own code.
+"""Display names of operators outside modules, taken from the model's own source code.
 
-PyTorch has names of its own for what it takes operators apart into (`_unsafe_view`).
+PyTorch's decomposed operators have internal names (`_unsafe_view`).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from nbglcnn.load.torch.isolation.source_lines import user_lines
 from nbglcnn.load.torch.translate.aten_translations import OnnxNode
 
 REPLACED_OPERATOR_KEY = (
-    "pkg.nbglcnn.stands_for"  # of ONNX's own nodes in a recorded program: whose place
+    "pkg.nbglcnn.stands_for"  # on symbolic ONNX nodes in a recorded program: the replaced operator
 )
-GETITEM = "getitem"  # what PyTorch calls a piece that is taken from several
-MAX_OPERAND_LENGTH = 24  # characters of an operand that is named
+GETITEM = "getitem"  # PyTorch's name for one of several results
+MAX_OPERAND_LENGTH = 24  # longest operand name shown, in characters
 
-# PyTorch's operator, and what may stand in the code for it, the likeliest last.
+# Possible spellings of an operator in source code, the most likely last.
 SOURCE_SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "reshape": ("flatten", "unflatten", "view_as", "view", "reshape_as", "reshape"),
     "transpose": ("swapaxes", "swapdims", "transpose"),
@@ -36,7 +36,7 @@ SOURCE_SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "pad": ("pad",),
     **{pool: ("interpolate", pool) for pool in map("adaptive_avg_pool{}d".format, (1, 2, 3))},
 }
-# Operators of PyTorch's below those that are written.
+# Common names of PyTorch's internal operators.
 COMMON_NAMES = {
     "view": "reshape", "unsafe_view": "reshape", "reshape_alias": "reshape", "t": "transpose",
     "mm": "matmul", "bmm": "matmul", "addmm": "linear", "baddbmm": "matmul", "dot": "matmul",
@@ -51,13 +51,13 @@ COMMON_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class FunctionalName:
-    """What an operator is called, and its own values: others are on the way to these."""
+    """An operator's display name, and the names of its final values, not of intermediate ones."""
 
     text: str
-    value_names: Mapping[str, str]  # `split[1]`, by the value
+    value_names: Mapping[str, str]  # by value, such as `split[1]`
 
     def name_of(self, value: str, op: str) -> str:
-        """The word for a value that `op` gives."""
+        """The name of a value that the ONNX operator `op` returns."""
         return self.value_names.get(value) or (
             f"{self.text}.{_snake(op)}" if self.text else _snake(op)
         )
@@ -66,13 +66,13 @@ class FunctionalName:
 def functional_names(
     nodes: Iterable[tuple[OnnxNode, Any]], names: Mapping[int, str]
 ) -> list[FunctionalName]:
-    """A word for each of ONNX's nodes, which come with the recorded ones that they are of.
+    """A name for each ONNX node, given with the recorded node that it implements.
 
-    `names` are the GraphDraft's, by the identity of ONNX's values.
+    `names` are the GraphDraft's value names, by id() of the ONNX value.
     """
     found: list[FunctionalName] = []
-    told: dict[Any, str] = {}  # by the recorded node
-    given: Counter[tuple[Any, str]] = Counter()  # pieces, by that and the operator
+    told: dict[Any, str] = {}  # names by recorded node
+    given: Counter[tuple[Any, str]] = Counter()  # output counts by recorded node and operator
     products: Counter[tuple[str, ...]] = Counter()
     for node, recorded in nodes:
         if recorded not in told:
@@ -114,7 +114,7 @@ def _operator_text(node: Any, told: Mapping[Any, str], products: Counter[tuple[s
 
 
 def _product(lines: list[tuple[str, int, str]], products: Counter[tuple[str, ...]]) -> str:
-    """`q @ k.T` where that is written so; of several in one line each in its turn."""
+    """`q @ k.T` if the source line has it; several products in a line are matched in order."""
     written = _products(lines[-1][2])
     if not written:
         return ""
@@ -126,7 +126,7 @@ def _product(lines: list[tuple[str, int, str]], products: Counter[tuple[str, ...
 
 @cache
 def _products(line: str) -> tuple[str, ...]:
-    """All products of a line in the order in which they are computed; "" for one too long."""
+    """All matrix products of a line in order of computation; "" for one without short names."""
     try:
         tree = ast.parse(line.strip())
     except (SyntaxError, ValueError):
@@ -152,7 +152,7 @@ def _product_text(left: ast.expr, right: ast.expr) -> str:
 
 
 def _operand(node: ast.expr) -> str:
-    """A name as it stands there, its transpose as .T; "" for what is computed on the spot."""
+    """An operand's name, its transpose as .T; "" for other expressions and long names."""
     match node:
         case ast.Name(id=name):
             return name if len(name) <= MAX_OPERAND_LENGTH else ""
@@ -171,7 +171,7 @@ def _snake(op: str) -> str:
 
 
 def node_names(nodes: Iterable[tuple[Node, FunctionalName]]) -> list[str]:
-    """A name of its own for each node, as errors say it: `relu in blocks.0`."""
+    """A unique name for each node, as used in errors: `relu in blocks.0`."""
     taken: Counter[str] = Counter()
     found = []
     for node, word in nodes:

@@ -1,6 +1,7 @@
-"""Onnxscript's table of functions by ATen operator, of which most are never used.
+"""onnxscript's function table by ATen operator, with parsing deferred, as most are unused.
 
-It knows operators, not models. The names are torch's own: what a torch lacks is not put off.
+The table depends on operators, not on models. It patches internal names of torch and onnxscript; if
+a version lacks them, parsing is not deferred.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ _Pending = dict[int, Callable[[Any], None]]
 
 
 def build_table(build: Callable[..., Any], opset_version: int) -> tuple[Any, _Pending]:
-    """The whole table, and what is still to be read of its functions when one is used: by id.
+    """Return the table, and its deferred parsing steps by the id of their entry.
 
-    That are their parameters, from type annotations, which is most of the time.
+    The parsing of function parameters from type annotations takes most of the time.
     """
     pending: _Pending = {}
     with ExitStack() as undo:
@@ -25,16 +26,16 @@ def build_table(build: Callable[..., Any], opset_version: int) -> tuple[Any, _Pe
             for replaced in _defer_parsing(pending):
                 undo.enter_context(replaced)
         except (ImportError, AttributeError, KeyError):
-            undo.close()  # this torch or onnxscript has other names: all of it now
+            undo.close()  # this torch or onnxscript has other names: parse everything now
         return build(opset_version=opset_version), pending
 
 
 def _defer_parsing(pending: _Pending) -> Iterator[AbstractContextManager[None]]:
-    """What makes this thread leave to `pending` what a table of translations reads of functions."""
+    """Patches that make this thread defer the parsing of functions to `pending`."""
     from onnxscript.values import TracedOnnxFunction
     from torch.onnx._internal.exporter._registration import OnnxDecompMeta
 
-    # PyTorch's own are few and the process's, so they are read whole.
+    # PyTorch's own functions are few and shared by the process, so they are parsed now.
     from torch.onnx._internal.exporter._torchlib import ops  # noqa: F401
 
     infer: Callable[[Any], None] = vars(OnnxDecompMeta)["__post_init__"]
@@ -48,7 +49,7 @@ def _defer_parsing(pending: _Pending) -> Iterator[AbstractContextManager[None]]:
             pending[id(self)] = infer
 
     def unparsed(self: Any) -> Any:
-        """Only its domain is asked for, and not used."""
+        """A stub: registration only reads the domain, which is not used."""
         return parsed.fget(self) if get_ident() != mine else SimpleNamespace(domain="")
 
     yield _patched(OnnxDecompMeta, "__post_init__", later)
@@ -57,7 +58,7 @@ def _defer_parsing(pending: _Pending) -> Iterator[AbstractContextManager[None]]:
 
 @contextmanager
 def _patched(owner: Any, name: str, value: object) -> Iterator[None]:
-    original = vars(owner)[name]  # a static method as such
+    original = vars(owner)[name]  # keeps a static method wrapped
     setattr(owner, name, value)
     try:
         yield

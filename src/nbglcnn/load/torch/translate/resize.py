@@ -1,8 +1,8 @@
-"""PyTorch's interpolate as ONNX nodes that compute the same pixels.
+"""Translation of PyTorch's interpolate to ONNX nodes that compute the same pixels.
 
-onnxscript's own translation drops the scale factors of antialiased maps and keeps those of maps
-whose corners are aligned, where PyTorch goes by the lengths alone; and ONNX divides by the factor
-of nearest neighbours where PyTorch multiplies by its inverse, which may round to other pixels.
+onnxscript's own translation drops the scale factors of antialiased maps. It keeps them for
+align_corners, where PyTorch uses only the lengths. For nearest neighbours, ONNX divides by the
+factor while PyTorch multiplies by its inverse, which may round to other pixels.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ IndexArray = npt.NDArray[np.int64]
 
 
 def resize_translations() -> Mapping[Any, Callable[..., Any]]:
-    """For torch.onnx.export: every mode of interpolate but area and nearest-exact.
+    """Translations for torch.onnx.export: all modes of interpolate but area and nearest-exact.
 
-    PyTorch takes these apart, into pools and gathers.
+    PyTorch decomposes these two into pools and gathers.
     """
     import torch
 
@@ -44,7 +44,7 @@ def resize_translations() -> Mapping[Any, Callable[..., Any]]:
 
 @dataclass(frozen=True, slots=True)
 class _ResizeAxis:
-    """Lengths of a spatial axis before and after, and the factor if one was given."""
+    """Input and output length of a spatial axis, and the scale factor if one was set."""
 
     input_length: int
     output_length: int
@@ -62,13 +62,13 @@ def _axes(
     return [_ResizeAxis(b, int(b * float(f)), float(f)) for b, f in pairs]
 
 
-# onnxscript asks for these two forms of annotation.
+# onnxscript requires annotations in these two forms.
 def _nearest(
     x: Any,
     output_size: Optional[Sequence[int]],  # noqa: UP045
     scale_factors: Optional[Sequence[float]],  # noqa: UP045
 ) -> Any:
-    """One Resize where ONNX's rule gives PyTorch's pixels, else a Gather for each axis."""
+    """One Resize if ONNX selects the same pixels as PyTorch, else a Gather for each axis."""
     onnx = _onnx()
     axes = _axes(x, output_size, scale_factors)
     chosen = [_nearest_indices(axis) for axis in axes]
@@ -88,7 +88,7 @@ def _nearest(
 
 
 def _nearest_indices(axis: _ResizeAxis) -> IndexArray:
-    """The place that each position takes: nearest_idx of PyTorch's UpSample.h."""
+    """The source index of each output pixel: nearest_idx of PyTorch's UpSample.h."""
     positions = np.arange(axis.output_length)
     if axis.output_length == axis.input_length:
         return positions
@@ -105,7 +105,7 @@ def _nearest_indices(axis: _ResizeAxis) -> IndexArray:
 
 
 def _onnx_nearest_indices(axis: _ResizeAxis) -> IndexArray:
-    """The same by a Resize of these sizes."""
+    """The source indices that ONNX's Resize uses for these lengths."""
     factor = np.float32(axis.output_length / axis.input_length)
     places: IndexArray = np.floor(np.arange(axis.output_length, dtype=np.float32) / factor).astype(
         np.int64
@@ -114,7 +114,7 @@ def _onnx_nearest_indices(axis: _ResizeAxis) -> IndexArray:
 
 
 def _linear_or_cubic(mode: str, **attributes: Any) -> Callable[..., Any]:
-    """The translation of linear and cubic modes."""
+    """Return the translation of a linear or cubic mode."""
     antialias = bool(attributes.get("antialias"))
 
     def translation(
@@ -129,7 +129,8 @@ def _linear_or_cubic(mode: str, **attributes: Any) -> Callable[..., Any]:
             and align_corners
             and any(axis.input_length != axis.output_length for axis in axes)
         ):
-            # PyTorch then takes half pixels by the factor of aligned corners; ONNX cannot say so.
+            # PyTorch combines half-pixel coordinates with the align_corners factor, which ONNX does
+            # not support.
             raise UnsupportedOperator(
                 "interpolate with both antialias=True and align_corners=True can't be exported "
                 "to ONNX; use align_corners=False"
@@ -145,9 +146,9 @@ def _linear_or_cubic(mode: str, **attributes: Any) -> Callable[..., Any]:
 
 
 def _factor(axis: _ResizeAxis, copied: bool) -> float:
-    """The float32 factor by which ONNX comes to PyTorch's length.
+    """The float32 scale factor for which ONNX computes PyTorch's output length.
 
-    Linear modes copy an axis whose length stays (`copied`), whatever the factor.
+    `copied`: a linear mode copies an axis of unchanged length, whatever the factor.
     """
     assert axis.factor is not None
     if copied and axis.input_length == axis.output_length:
@@ -165,7 +166,7 @@ def _factor(axis: _ResizeAxis, copied: bool) -> float:
 
 
 def _onnx() -> Any:
-    """Operators by name, which become nodes while a program is translated."""
+    """onnxscript's operators; calling one during translation creates a node."""
     from onnxscript import opset18
 
     return opset18

@@ -1,4 +1,4 @@
-"""What was recorded as ONNX's operators: by a form of ours, or by onnxscript's function."""
+"""Translation of recorded operators to ONNX: by our translations, or by onnxscript's functions."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from nbglcnn.load.torch.translate.aten_translations import (
 )
 from nbglcnn.load.torch.translate.onnxscript_table import build_table
 
-OnnxValues = Any  # a Tensor, or a sequence of them
+OnnxValues = Any  # an OnnxTensor, or a sequence of them
 
 
 class TranslationError(Exception):
-    """A node that cannot be translated: `missing` where there is no function for its operator."""
+    """A node that cannot be translated; `missing`: no function exists for its operator."""
 
     def __init__(self, node: FxNode, missing: bool) -> None:
         super().__init__(str(node.target))
@@ -41,7 +41,7 @@ class TranslationError(Exception):
 
 @cache
 def onnxscript_registry() -> Any:
-    """Onnxscript's functions by ATen operator, with ours; what they take is looked up when used."""
+    """onnxscript's functions by ATen operator, with our overrides; signatures are parsed on use."""
     from torch.onnx._internal.exporter._registration import ONNXRegistry
 
     from nbglcnn.load.torch.translate.exporter_overrides import exporter_translations
@@ -53,7 +53,7 @@ def onnxscript_registry() -> Any:
 
 
 def has_onnx_form(target: Any) -> bool:
-    """Whether ONNX has a form for an operator."""
+    """Whether an operator can be translated to ONNX."""
     if target is operator.getitem or target in TRANSLATIONS:
         return True
     schema = getattr(target, "_schema", None)
@@ -66,10 +66,10 @@ def has_onnx_form(target: Any) -> bool:
 def translate_program(
     program: RecordedProgram,
 ) -> tuple[list[tuple[OnnxNode, FxNode]], dict[FxNode, OnnxValues]]:
-    """ONNX's nodes, each with the recorded one that it is of, and the values of all recorded ones.
+    """Return the ONNX nodes with their recorded nodes, and the values of all recorded nodes.
 
     Raises:
-        Untranslatable: there is no form for a node, or it fails.
+        TranslationError: If a node has no translation, or its translation fails.
     """
     values: dict[FxNode, OnnxValues] = {}
     steps: list[tuple[OnnxNode, FxNode]] = []
@@ -97,7 +97,7 @@ def translate_program(
             continue
         if node.target is operator.getitem and isinstance(values[node.args[0]], Sequence):
             pieces, at = values[node.args[0]], node.args[1]
-            if at >= len(pieces):  # a form that has left it out
+            if at >= len(pieces):  # a translation that omits this output
                 raise TranslationError(node, missing=True)
             values[node] = pieces[at]
             values[node].name = node.name
@@ -124,7 +124,7 @@ def translate_program(
 
 
 class _OnnxscriptTranslator:
-    """The functions of onnxscript, whose values are of its own kind."""
+    """Runs onnxscript's functions, and converts between its tensors and ours."""
 
     def __init__(self, like: Mapping[OnnxTensor, torch.Tensor]) -> None:
         import onnxscript
@@ -138,7 +138,7 @@ class _OnnxscriptTranslator:
     def translate_node(
         self, node: fx.Node, values: Mapping[FxNode, OnnxValues]
     ) -> tuple[Any, list[OnnxNode]]:
-        """What a node gives, and its steps."""
+        """The translated outputs of a node, and its ONNX nodes."""
         import onnxscript
         from torch.onnx._internal.exporter import _core
         from torch.onnx._internal.exporter._core import (
@@ -166,7 +166,7 @@ class _OnnxscriptTranslator:
         function = _function(node)
         tracer = _typed_recorder()(self._opset, self._constants)
         core: Any = _core
-        core.current_tracer = tracer  # symbolic operators look there
+        core.current_tracer = tracer  # symbolic operators look up the tracer there
         try:
             with onnxscript.evaluator.default_as(tracer):
                 made = function(*args, **kwargs)
@@ -186,7 +186,7 @@ class _OnnxscriptTranslator:
         return self._from_symbolic(made), steps
 
     def _to_symbolic(self, tensor: OnnxTensor) -> Any:
-        """A Tensor as onnxscript has it."""
+        """The onnxscript tensor of an OnnxTensor."""
         from torch.onnx._internal.exporter._core import _set_shape_type
         from torch.onnx._internal.exporter._tensors import SymbolicTensor
 
@@ -219,9 +219,9 @@ class _OnnxscriptTranslator:
 
 @cache
 def _typed_recorder() -> Any:
-    """PyTorch's recorder of ONNX's operators, with the type of each value that an operator gives.
+    """PyTorch's recorder of ONNX operators, extended with the dtype of each output.
 
-    A Python number gets the type of the tensor beside it only where that one's type is known.
+    A Python number gets the dtype of another operand only if that dtype is known.
     """
     from torch.onnx._internal.exporter._building import OpRecorder
 
@@ -241,7 +241,7 @@ def _typed_recorder() -> Any:
 def _output_type(
     signature: Any, formal: Any, inputs: Mapping[str, Any], attributes: Mapping[str, Any]
 ) -> Any:
-    """The type of an operator's output by its schema; None where that leaves it open."""
+    """The type of an operator's output by its schema; None if the schema leaves it open."""
     import onnx_ir as ir
 
     def attribute(name: str) -> Any:
@@ -292,7 +292,7 @@ def _function(node: fx.Node) -> Any:
 
 
 def _inline_function(function: Any) -> Callable[..., Any]:
-    """A function of ONNX's own as the operators that it is made of."""
+    """Return the Python body of an ONNX function, which emits the operators it consists of."""
     body = function.function
     floats = {
         name: one

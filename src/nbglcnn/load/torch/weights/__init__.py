@@ -1,1 +1,1 @@
-"""A module's parameters and buffers: as a state_dict, drawn by its own code, as snapshots."""
+"""A module's weights: as state_dict, initialized by its own code, and as snapshots."""

@@ -1,4 +1,4 @@
-"""A module's weights drawn anew, as its own modules draw them."""
+"""Initialization of a module's weights by its own reset_parameters."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ GIVEN_HINT = 'create the module again, with its own weights, and use weights="gi
 
 
 def initial_weights(model: nn.Module, seed: int) -> dict[str, Any]:
-    """The state_dict of a copy behind the `reset_parameters` of all its modules, in their order.
+    """The state_dict of a copy after `reset_parameters` of all its modules, in order.
 
-    The process's own random numbers stay as they are. InputError naming the module that has
-    parameters and cannot draw them.
+    The process's random state is restored. Raises InputError that names a module which has
+    parameters but cannot initialize them.
     """
     twin = detached_copy(model)[0].cpu()
     resets = [found for one in twin.named_modules() if (found := _reset(*one)) is not None]
     before = torch.get_rng_state()
     try:
-        # What torch.manual_seed does, but for other devices' generators.
+        # As torch.manual_seed, but without the generators of other devices.
         torch.default_generator.manual_seed(seed)
         for reset in resets:
             reset()
@@ -36,7 +36,7 @@ def initial_weights(model: nn.Module, seed: int) -> dict[str, Any]:
 
 
 def _reset(path: str, module: nn.Module) -> Callable[[], Any] | None:
-    """What draws a module's own parameters; None where it has neither these nor that."""
+    """A module's own initializer; None if it has neither parameters nor an initializer."""
     name = f"{quote_name(path) if path else 'the model itself'} ({type(module).__name__})"
     own = [key for key, _ in module.named_parameters(recurse=False)]
     hooks = {type(hook).__name__ for hook in module._forward_pre_hooks.values()}
@@ -45,9 +45,9 @@ def _reset(path: str, module: nn.Module) -> Callable[[], Any] | None:
             f'weights="random": {name} computes its weights from other weights; {GIVEN_HINT}'
         )
     if isinstance(module, parametrize.ParametrizationList):
-        return None  # of a module that was refused before
+        return None  # its parent module has been refused
     found: Callable[[], Any] | None = getattr(module, "reset_parameters", None)
-    if found is None and own:  # as nn.MultiheadAttention calls it
+    if found is None and own:  # nn.MultiheadAttention's spelling
         found = getattr(module, "_reset_parameters", None)
     if found is None and own:
         raise InputError(

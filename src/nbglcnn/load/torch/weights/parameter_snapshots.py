@@ -1,4 +1,4 @@
-"""Copies of a module's numbers while a loop trains it: of one moment, and it isn't touched."""
+"""Snapshots of a module's weights during training by an outside loop, which it does not block."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ NUMPY_DTYPES = {
     *(torch.float16, torch.float32, torch.float64),
     *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
 }
-BATCH_COUNTER = "num_batches_tracked"  # of BatchNorms: no forward reads it, and a state_dict has it
+BATCH_COUNTER = "num_batches_tracked"  # BatchNorm counter: forward ignores it, state_dict has it
 
 
 class TensorSnapshot:
-    """Tensors as they were when this was made; `arrays` brings them to where NumPy is.
+    """A snapshot of tensors at construction; `arrays` transfers them to NumPy.
 
-    Those on a GPU are copied there at once, behind what is queued, and come when they are asked
-    for: whoever asks waits, and not the loop. `step` is the one that they are behind; `is_on_cpu`
-    where nobody has to wait.
+    GPU tensors are copied on the GPU at once, queued behind earlier work. They are transferred when
+    `arrays` is called: the caller waits, the training loop does not. `step` is the training step of
+    the snapshot. `is_on_cpu`: no transfer is needed.
     """
 
     def __init__(self, tensors: Mapping[str, torch.Tensor], step: int = 0) -> None:
@@ -43,16 +43,16 @@ class TensorSnapshot:
             for names in kinds.values():
                 flat = [tensors[name].detach().reshape(-1) for name in names]
                 if flat[0].device.type == "cpu" and flat[0].dtype in NUMPY_DTYPES:
-                    # PyTorch would split it over its threads, and wait for all of them.
+                    # PyTorch would split the copy over its threads and wait for all of them.
                     here = np.concatenate([one.numpy() for one in flat])
                     self._groups.append((names, here, None))
                     continue
-                # One copy of all: a hundred small ones cost a GPU's queue a hundred launches.
+                # One copy of all tensors: a hundred small ones cost a hundred kernel launches.
                 copied = torch.cat(flat)
                 self._groups.append((names, copied, _record_event(copied)))
 
     def arrays(self) -> dict[str, Array]:
-        """Each tensor's numbers, floats as float32; may be asked for on any thread."""
+        """Each tensor as an array, floats as float32; callable from any thread."""
         with self._lock:
             if self._arrays is None:
                 self._arrays = self._transfer()
@@ -73,7 +73,7 @@ class TensorSnapshot:
 
 
 def _record_event(flat: torch.Tensor) -> torch.cuda.Event | None:
-    """What has come to pass once a tensor of a GPU is computed."""
+    """An event that fires when a GPU tensor is computed; None on other devices."""
     if flat.device.type != "cuda":
         return None
     event: torch.cuda.Event = torch.cuda.Event()  # type: ignore[no-untyped-call]
@@ -88,7 +88,7 @@ def _to_array(flat: torch.Tensor | Array, copied: torch.cuda.Event | None) -> Ar
         if copied is None:
             here = flat.cpu()
         else:
-            # Not on the loop's own stream, whose steps would wait for the copy.
+            # On a separate stream, so that the loop's steps do not wait for the copy.
             stream = torch.cuda.Stream(flat.device)  # type: ignore[no-untyped-call]
             with torch.cuda.stream(stream):
                 stream.wait_event(copied)
@@ -99,10 +99,10 @@ def _to_array(flat: torch.Tensor | Array, copied: torch.cuda.Event | None) -> Ar
 
 
 class ModelTensors:
-    """A module's parameters and buffers by the names that a Graph has for them.
+    """A module's parameters and buffers by their names in a Graph.
 
-    The module may be wrapped (torch.compile, DataParallel), or hold the network as a part, as a
-    LightningModule does: what stands before the names is found.
+    The module may be wrapped (torch.compile, DataParallel) or contain the network as a submodule,
+    as a LightningModule does: the name prefix is detected.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class ModelTensors:
                     f"mirror: {self._prefix + name} is on the meta device and has no values; "
                     "move the model to its training device first"
                 )
-            # A parameter of the Graph may be reshaped, as one number is.
+            # The Graph may have reshaped a parameter, for example a scalar.
             if tuple(tensor.shape) != tuple(shape):
                 raise InputError(
                     f"mirror: {self._prefix + name} has the shape {tuple(tensor.shape)}; in the "
@@ -128,7 +128,7 @@ class ModelTensors:
                 )
 
     def snapshot(self, step: int) -> TensorSnapshot:
-        """All of them as they are now; and what BatchNorms have counted."""
+        """A snapshot of the current tensors, with BatchNorm's batch counters."""
         own = _named_tensors(self._model)
         missing = [name for name, bare in self._names.items() if self._prefix + bare not in own]
         if missing:
@@ -144,7 +144,7 @@ class ModelTensors:
 
 
 def _named_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    # Not model.state_dict(), which calls hooks.
+    # Not model.state_dict(), which runs hooks.
     named: Iterable[tuple[str, torch.Tensor]] = chain(
         model.named_parameters(remove_duplicate=False), model.named_buffers(remove_duplicate=False)
     )
@@ -152,7 +152,7 @@ def _named_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _prefix(own: Mapping[str, object], names: Sequence[str], kind: str, network: str) -> str:
-    """What stands before all names of a Graph in a module; InputError where that isn't there."""
+    """The module's prefix before all names of a Graph; InputError if there is none."""
     if not names:
         raise InputError(f"mirror: {network} has no trainable parameters")
     first = names[0]

@@ -1,4 +1,4 @@
-"""A module's state_dict with other numbers."""
+"""A module's state_dict with replaced values."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from nbglcnn.load.torch.isolation.copies import detached_copy
 def state_dict_tensors(
     model: torch.nn.Module, inner: torch.nn.Module, numbers: Mapping[str, Array]
 ) -> dict[str, Any]:
-    """What `model.load_state_dict` takes: its own names and types, and these numbers.
+    """A state_dict for `model.load_state_dict`, with the model's names and dtypes and `numbers`.
 
-    `inner` is the module inside wrappers, whose names the numbers have. What no forward reads, and
-    so no Graph has, is as the module has it.
+    `inner` is the module inside wrappers; `numbers` has its names. Tensors that no forward reads,
+    and that no Graph has, keep the module's values.
     """
     inside = {id(value): name for name, value in inner.state_dict(keep_vars=True).items()}
     found: dict[str, Any] = {}
     for name, value in model.state_dict(keep_vars=True).items():
         own = name if inner is model else inside.get(id(value), name)
         if not isinstance(value, torch.Tensor):
-            found[name] = value  # of get_extra_state
+            found[name] = value  # from get_extra_state
         elif own in numbers:
             array = torch.from_numpy(numbers[own].reshape(tuple(value.shape)).copy())
             found[name] = array.to(value.dtype)
@@ -36,7 +36,7 @@ def state_dict_tensors(
 
 
 def state_dict_arrays(model: torch.nn.Module, numbers: Mapping[str, Array]) -> dict[str, Array]:
-    """The same as arrays; numbers of 16 bits as float32."""
+    """The same state_dict as arrays; 16-bit floats as float32."""
     found = {}
     for name, value in state_dict_tensors(model, model, numbers).items():
         if isinstance(value, torch.Tensor):
@@ -46,10 +46,10 @@ def state_dict_arrays(model: torch.nn.Module, numbers: Mapping[str, Array]) -> d
 
 
 def convert_state_dict(model: torch.nn.Module, state_dict: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The numbers that `model.load_state_dict` makes of these, by code or hooks of the model's own.
+    """The tensors after `model.load_state_dict`, if the model's own code or hooks change them.
 
     Raises:
-        InputError: set_extra_state changes more than numbers.
+        InputError: If set_extra_state changes more than weights.
     """
     if not any(map(_has_load_code, model.modules())):
         return state_dict
@@ -60,7 +60,7 @@ def convert_state_dict(model: torch.nn.Module, state_dict: Mapping[str, Any]) ->
     try:
         twin.load_state_dict(given)
     except RuntimeError:
-        return state_dict  # names that are missing: there are better words for it
+        return state_dict  # missing names are reported elsewhere with a better message
     if repr(before) != repr(_extra_states(twin)):
         raise InputError(
             f"load_state_dict: {type(model).__name__} has set_extra_state, which changes more "
@@ -70,7 +70,7 @@ def convert_state_dict(model: torch.nn.Module, state_dict: Mapping[str, Any]) ->
 
 
 def _has_load_code(module: Any) -> bool:
-    """Whether loading a state_dict into it runs code that is not PyTorch's."""
+    """Whether the module's load_state_dict runs code other than PyTorch's."""
     hooks = (
         *module._load_state_dict_pre_hooks.values(),
         *module._load_state_dict_post_hooks.values(),
