@@ -169,10 +169,10 @@ class Fuzzer:
     """Distributes jobs to child processes and collects their results."""
 
     def __init__(
-        self, target: str, seed: int, folder: Path, silence: float, limit_s: float
+        self, target: str, seed: int, folder: Path, answer_timeout_s: float, limit_s: float
     ) -> None:
         self.target, self.seed, self.folder = target, seed, folder
-        self.answer_timeout, self.limit_s = silence, limit_s
+        self.answer_timeout, self.limit_s = answer_timeout_s, limit_s
         self.tally = Tally()
         self._lock = threading.Lock()
 
@@ -252,11 +252,11 @@ def _drain(stream: IO[bytes], into: list[bytes]) -> None:
     into.extend(iter(lambda: stream.read(65536), b""))
 
 
-def _lines(stream: IO[bytes], silence: float) -> Iterator[bytes | None]:
+def _lines(stream: IO[bytes], answer_timeout_s: float) -> Iterator[bytes | None]:
     """The lines of a pipe, then None after `silence` seconds without data."""
     rest = b""
     while True:
-        if not select.select([stream], [], [], silence)[0]:
+        if not select.select([stream], [], [], answer_timeout_s)[0]:
             yield None
             return
         data = os.read(stream.fileno(), 65536)

@@ -190,7 +190,7 @@ def messages() -> str:
     del records["Target"]  # imported from plan.ts
     for name in ("LessonChange", "FeatureVersion", "ClassifierHead"):
         del records[name]  # from teaching.ts
-    heard = {c.__name__: records[c.__name__] for c in MESSAGES.from_kernel}
+    kernel_messages = {c.__name__: records[c.__name__] for c in MESSAGES.from_kernel}
     parts = [
         MESSAGES_TOP,
         f"export const PACKAGE_VERSION = {json.dumps(__version__)};\n"
@@ -212,7 +212,7 @@ def messages() -> str:
         f"export type {name} = {' | '.join(c.__name__ for c in union)};\n"
         for name, union in unions.items()
     ]
-    parts.append(_table(heard))
+    parts.append(_table(kernel_messages))
     return "\n".join(parts)
 
 

@@ -126,7 +126,7 @@ def attention() -> ModelProto:
 
 
 def resizing() -> ModelProto:
-    """Two inputs through operators that move pixels, such as Resize, Pad, Slice, Gather, GridSample."""
+    """Two inputs through operators that move pixels, such as Resize, Pad, Gather, GridSample."""
     nodes = [
         node("Shape", ["x"], ["size"]),
         node("Gather", ["size", "last"], ["hw"], axis=0),

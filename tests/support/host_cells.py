@@ -75,8 +75,8 @@ def assert_input(viewer: Viewer, seed: int, expected: np.ndarray, *, within: flo
     x, output = viewer.input, viewer.output
     assert_page_computes(viewer)
     assert x.dtype == np.float32 and x.shape == pictures(seed, 1).shape
-    apart = np.abs(x - expected).max()
-    assert apart <= within, f"{apart} apart"
+    max_difference = np.abs(x - expected).max()
+    assert max_difference <= within, f"{max_difference} apart"
     assert_equal(output, hook_values(autoencoder(seed), x)["output"])
 
 

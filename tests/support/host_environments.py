@@ -18,18 +18,20 @@ def ensure_environment(name: str, requirement: str) -> Path:
     scripts = "Scripts" if sys.platform == "win32" else "bin"
     python = folder / scripts / "python"
     stamp = folder / "installed"
-    want = f"{requirement}\n{sys.executable}\n{folder}"
-    if stamp.exists() and stamp.read_text() == want:
+    expected_stamp = f"{requirement}\n{sys.executable}\n{folder}"
+    if stamp.exists() and stamp.read_text() == expected_stamp:
         return python
     print(f"Installing {requirement} into {folder.relative_to(CACHE.parents[2])}", flush=True)
     _run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(folder)])
     shared = sysconfig.get_path("purelib")
-    own = sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)})
+    site_packages = sysconfig.get_path(
+        "purelib", vars={"base": str(folder), "platbase": str(folder)}
+    )
     # addsitedir, not a bare path: it also processes the .pth of an editable install.
-    Path(own, "shared.pth").write_text(f"import site; site.addsitedir({shared!r})\n")
+    Path(site_packages, "shared.pth").write_text(f"import site; site.addsitedir({shared!r})\n")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
     _run([*pip, "install", "--quiet", requirement])
-    stamp.write_text(want)
+    stamp.write_text(expected_stamp)
     return python
 
 

@@ -175,11 +175,13 @@ def read_in_observer(host: Host) -> None:
     )
 
 
-def press(host: Host, label: str, filled: str) -> None:
+def press(host: Host, label: str, result_list: str) -> None:
     """Press a button and wait until the kernel has appended to a list."""
     wait_until(host, lambda: host.evaluate(PRESS_BUTTON, label), f"the button {label!r}")
     wait_until(
-        host, lambda: run_cell(host, f"print(len({filled}))") != "0\n", f"the answer to {label!r}"
+        host,
+        lambda: run_cell(host, f"print(len({result_list}))") != "0\n",
+        f"the answer to {label!r}",
     )
 
 

@@ -288,8 +288,8 @@ class Notebook:
         until = time.monotonic() + TIMEOUT_S / 4
         while self.evaluate_silently(f"print(bool({expression}))") != "True\n":
             if time.monotonic() > until:
-                told = self.run(f"print({report})").text
-                raise AssertionError(f"never true: {expression}\n{told}")
+                report_text = self.run(f"print({report})").text
+                raise AssertionError(f"never true: {expression}\n{report_text}")
             self.page.wait_for_timeout(200)
 
     def wait_settled(self) -> None:

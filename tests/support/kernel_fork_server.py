@@ -32,10 +32,10 @@ def serve(path: str) -> None:
                     os.kill(pid, signal.SIGKILL)
                 return
             if listener in ready:
-                caller = listener.accept()[0]
-                pid = fork_kernel(caller, [listener, *(kept for kept, _, _ in kernels.values())])
-                one = (caller, pid, os.pidfd_open(pid))
-                kernels[caller.fileno()] = kernels[one[2]] = one
+                client = listener.accept()[0]
+                pid = fork_kernel(client, [listener, *(kept for kept, _, _ in kernels.values())])
+                one = (client, pid, os.pidfd_open(pid))
+                kernels[client.fileno()] = kernels[one[2]] = one
             for number in ready:
                 if number in kernels:
                     end_kernel(kernels, kernels[number])
@@ -66,17 +66,17 @@ def import_packages() -> None:
     gc.freeze()
 
 
-def fork_kernel(caller: socket.socket, others: list[socket.socket]) -> int:
+def fork_kernel(client: socket.socket, others: list[socket.socket]) -> int:
     """Fork a kernel process that takes over the client's environment and standard streams."""
-    request, streams, _, _ = socket.recv_fds(caller, MAX_MESSAGE, 3)
+    request, streams, _, _ = socket.recv_fds(client, MAX_MESSAGE, 3)
     pid = os.fork()
     if pid == 0:
-        for other in (caller, *others):
+        for other in (client, *others):
             other.close()
         run_kernel(streams, **json.loads(request))
     for stream in streams:
         os.close(stream)
-    caller.send(str(pid).encode())
+    client.send(str(pid).encode())
     return pid
 
 
@@ -113,14 +113,14 @@ def end_kernel(
     kernels: dict[int, tuple[socket.socket, int, int]], one: tuple[socket.socket, int, int]
 ) -> None:
     """End both the kernel and its client, because one of them has ended."""
-    caller, pid, descriptor = one
+    client, pid, descriptor = one
     os.kill(pid, signal.SIGKILL)  # not yet reaped, so the pid is still valid
     _, status = os.waitpid(pid, 0)
-    del kernels[caller.fileno()], kernels[descriptor]
+    del kernels[client.fileno()], kernels[descriptor]
     os.close(descriptor)
     with contextlib.suppress(OSError):  # if the client has already exited
-        caller.send(str(os.waitstatus_to_exitcode(status)).encode())
-    caller.close()
+        client.send(str(os.waitstatus_to_exitcode(status)).encode())
+    client.close()
 
 
 def relay_kernel(path: str, *arguments: str) -> int:

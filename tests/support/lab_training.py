@@ -65,7 +65,7 @@ def run_steps(notebook: Notebook, count: str, until: int) -> None:
     )
 
 
-def train_in_torch(parts: list[tuple[int, int, tuple[str, ...]]]) -> tuple[nn.Module, list[float]]:
+def train_in_torch(phases: list[tuple[int, int, tuple[str, ...]]]) -> tuple[nn.Module, list[float]]:
     """Train in PyTorch by consecutive parts (steps, batch size, frozen parameters).
 
     Returns the model and its losses.
@@ -74,7 +74,7 @@ def train_in_torch(parts: list[tuple[int, int, tuple[str, ...]]]) -> tuple[nn.Mo
     model.train()
     optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
     losses = []
-    for count, size, frozen in parts:
+    for count, size, frozen in phases:
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(name not in frozen)
         per_epoch = -(-48 // size)

@@ -71,7 +71,7 @@ HOST_SCRIPT = """async ([address, traits, form]) => {
 class HostFrames:
     """A Viewer of this process displayed in frames, and the transport between them."""
 
-    def __init__(self, viewer: Viewer, frames: list[Frame], static: str, form: str) -> None:
+    def __init__(self, viewer: Viewer, frames: list[Frame], static: str, buffer_type: str) -> None:
         self.connection = viewer._connection
         self.viewer = viewer
         self.address = static
@@ -81,7 +81,7 @@ class HostFrames:
         names = ("colormap", "color_range", "_code", "_source", "_snapshot_url")
         traits = {name: getattr(viewer, name) for name in names}
         for frame in frames:
-            frame.evaluate(HOST_SCRIPT, [f"{static}/static/loader.js", traits, form])
+            frame.evaluate(HOST_SCRIPT, [f"{static}/static/loader.js", traits, buffer_type])
 
     def send(self, content: Any, buffers: list[memoryview]) -> None:
         """Queue a message from Python for the frames."""

@@ -61,15 +61,15 @@ class CheckoutCopy:
     def replace_text(self, file: str, old: str, new: str) -> Iterator[None]:
         """Replace text in one file of the copy for the duration of the block."""
         path = self.folder / file
-        right = path.read_text("utf-8")
+        original_text = path.read_text("utf-8")
         kept = self.folder / "static-as-it-was"
         try:
-            self._write(path, right.replace(old, new))
+            self._write(path, original_text.replace(old, new))
             self._needs_bundle = self._is_bundled(file)
             yield
         finally:
             self._needs_bundle = False
-            self._write(path, right)
+            self._write(path, original_text)
             if kept.is_dir():
                 shutil.rmtree(self.folder / STATIC)
                 kept.rename(self.folder / STATIC)

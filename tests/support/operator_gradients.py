@@ -82,8 +82,8 @@ def assert_operator_gradients(rows: Sequence[GradientCase], tolerance: float = T
     rng = np.random.default_rng(1)
     nodes, initializers, inputs, sums = [], [], [], []
     fed: dict[str, np.ndarray] = {}
-    right: dict[str, np.ndarray] = {}
-    single: dict[str, np.ndarray] = {}
+    expected: dict[str, np.ndarray] = {}
+    float32_reference: dict[str, np.ndarray] = {}
     for number, row in enumerate(rows):
         names = []
         for k, one in enumerate(row.inputs):
@@ -106,7 +106,7 @@ def assert_operator_gradients(rows: Sequence[GradientCase], tolerance: float = T
         nodes.append(helper.make_node("Mul", [y, f"factors{number}"], [f"{y}f"]))
         nodes.append(helper.make_node("ReduceSum", [f"{y}f"], [f"{y}s"], keepdims=0))
         sums.append(f"{y}s")
-        for dtype, found in ((torch.float64, right), (torch.float32, single)):
+        for dtype, found in ((torch.float64, expected), (torch.float32, float32_reference)):
             tensors = [torch.tensor(one, dtype=dtype, requires_grad=True) for one in given]
             (row.reference(*tensors) * torch.tensor(factors, dtype=dtype)).sum().backward()
             for k, one in zip(row.fed_inputs(), tensors, strict=True):
@@ -124,23 +124,29 @@ def assert_operator_gradients(rows: Sequence[GradientCase], tolerance: float = T
     problems = [
         f"{name}: {problem}"
         for name in fed
-        if (problem := gradient_error(found[name], right[name], single[name], tolerance))
+        if (
+            problem := gradient_error(
+                found[name], expected[name], float32_reference[name], tolerance
+            )
+        )
     ]
     assert not problems, "\n".join(problems)
 
 
 def gradient_error(
-    found: np.ndarray, right: np.ndarray, single: np.ndarray, tolerance: float
+    found: np.ndarray, expected: np.ndarray, float32_reference: np.ndarray, tolerance: float
 ) -> str:
     """Describe the error of a gradient; "" if there is none."""
-    if found.shape != right.shape:
-        return f"shape {found.shape}, not {right.shape}"
-    finite = np.isfinite(right) & np.isfinite(single)
-    if not np.array_equal(found[~finite], single[~finite], equal_nan=True):
-        return f"{found[~finite]}, not {single[~finite]}"
-    found, right, single = (one[finite] for one in (found, right, single))
-    error, own = (np.abs(one - right).max(initial=0) for one in (found, single))
-    largest = np.abs(right).max(initial=0)
+    if found.shape != expected.shape:
+        return f"shape {found.shape}, not {expected.shape}"
+    finite = np.isfinite(expected) & np.isfinite(float32_reference)
+    if not np.array_equal(found[~finite], float32_reference[~finite], equal_nan=True):
+        return f"{found[~finite]}, not {float32_reference[~finite]}"
+    found, expected, float32_reference = (
+        one[finite] for one in (found, expected, float32_reference)
+    )
+    error, own = (np.abs(one - expected).max(initial=0) for one in (found, float32_reference))
+    largest = np.abs(expected).max(initial=0)
     if not error <= max(tolerance * largest, own) + FLOOR:
         return f"off by {error:.3g} of {largest:.3g} (torch: {own:.3g})"
     return ""

@@ -199,7 +199,7 @@ def _png_files(rgb: np.ndarray, rgba: np.ndarray, grey: np.ndarray) -> dict[str,
     colour, shade = Image.fromarray(rgb), Image.fromarray(grey)
     clear = Image.fromarray(rgba, "RGBA")
     palette = colour.quantize(16)
-    indices, listed = np.asarray(palette), np.asarray(palette.convert("RGB"))
+    indices, palette_rgb = np.asarray(palette), np.asarray(palette.convert("RGB"))
     alphas = np.array([0, 60, 128, 200, *[255] * 252], np.uint8)
     wide = np.random.default_rng(3).integers(0, 65536, (HEIGHT, WIDTH, 4))
     high = (wide >> 8).astype(np.uint8)  # the part of 16-bit colours that Pillow and browsers keep
@@ -226,14 +226,14 @@ def _png_files(rgb: np.ndarray, rgba: np.ndarray, grey: np.ndarray) -> dict[str,
         "one bit.png": file(one_bit, input_pixels(np.asarray(one_bit) * np.uint8(255))),
         "grey and alpha.png": file(la, composite_on_black(la_pixels)),
         "rgba.png": file(clear, composite_on_black(rgba)),
-        "palette.png": file(palette, input_pixels(listed)),
+        "palette.png": file(palette, input_pixels(palette_rgb)),
         "palette with alphas.png": file(
             palette,
-            composite_on_black(np.concatenate([listed, alphas[indices][..., None]], 2)),
+            composite_on_black(np.concatenate([palette_rgb, alphas[indices][..., None]], 2)),
             transparency=alphas[:5].tobytes(),
         ),
         "palette with one transparent.png": file(
-            palette, composite_on_black(np.concatenate([listed, single], 2)), transparency=3
+            palette, composite_on_black(np.concatenate([palette_rgb, single], 2)), transparency=3
         ),
         "rgb with tRNS.png": file(
             colour,
@@ -262,7 +262,7 @@ def _png_files(rgb: np.ndarray, rgba: np.ndarray, grey: np.ndarray) -> dict[str,
             1,
             **p3,
         ),
-        "p3 palette.png": file(palette, input_pixels(p3_to_srgb(listed)), 1, **p3),
+        "p3 palette.png": file(palette, input_pixels(p3_to_srgb(palette_rgb)), 1, **p3),
         "p3 grey.png": file(shade, input_pixels(grey), 1, **p3),
         "grey of gamma 1.8.png": file(
             shade,
@@ -295,7 +295,7 @@ def _animated_files(rgb: np.ndarray, rgba: np.ndarray) -> dict[str, PictureFile]
     """Animated files; the expected pixels are those of the first frame."""
     colour, clear = Image.fromarray(rgb), Image.fromarray(rgba, "RGBA")
     palette = colour.quantize(16)
-    listed = np.asarray(palette.convert("RGB"))
+    palette_rgb = np.asarray(palette.convert("RGB"))
     alpha = np.where(np.asarray(palette) == 2, 0, 255).astype(np.uint8)[..., None]
     others = [Image.fromarray(random_pixels(3, seed)) for seed in (5, 6)]
     frames = {"save_all": True, "append_images": others, "duration": 100}
@@ -315,10 +315,10 @@ def _animated_files(rgb: np.ndarray, rgba: np.ndarray) -> dict[str, PictureFile]
         },
     }
     return {
-        "still.gif": PictureFile(encode_image(palette, "gif"), input_pixels(listed)),
+        "still.gif": PictureFile(encode_image(palette, "gif"), input_pixels(palette_rgb)),
         "transparent.gif": PictureFile(
             encode_image(palette, "gif", transparency=2),
-            composite_on_black(np.concatenate([listed, alpha], 2))
+            composite_on_black(np.concatenate([palette_rgb, alpha], 2))
         ),
         "animated.gif": PictureFile(gif, input_pixels(read_with_pillow(gif))),
         "animated.png": PictureFile(encode_image(colour, "png", **frames), input_pixels(rgb)),

@@ -158,7 +158,7 @@ class RandomGraph(nn.Module):
     step that doesn't fit is skipped. "again" reuses a layer with parameters.
     """
 
-    def __init__(self, wanted: Sequence[tuple[str, int, int]], seed: int) -> None:
+    def __init__(self, steps: Sequence[tuple[str, int, int]], seed: int) -> None:
         super().__init__()
         torch.manual_seed(seed)
         r = random.Random(seed)
@@ -169,7 +169,7 @@ class RandomGraph(nn.Module):
         self.steps: list[tuple[str, Operation | int, tuple[int, ...]]] = []
         self.names: list[str] = []
         values = [*self.inputs]
-        for kind, first, second in wanted:
+        for kind, first, second in steps:
             at = [len(values) - 1 - k % len(values) for k in (first, second)]
             made = self._make_operation(kind, *(values[k] for k in at), r)
             operands = tuple(at[: 1 + (kind in BINARY_KINDS)])

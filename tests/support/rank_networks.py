@@ -42,26 +42,26 @@ class TorchAttention(nn.Module):
         return y + weights.mean()
 
 
-def any_rank_modules(x: Tensor, way: int) -> list[nn.Module]:
+def any_rank_modules(x: Tensor, variant: int) -> list[nn.Module]:
     last = x.shape[-1] if x.dim() else 1
     modules: list[nn.Module] = [
         nn.ReLU(), nn.Sigmoid(), nn.GELU(), nn.Tanh(), nn.Identity(), nn.Dropout(), nn.Softplus(),
         nn.Hardswish(), nn.SiLU(), nn.ELU(),
     ]  # fmt: skip
     if x.dim():
-        modules += [nn.Linear(last, 1 + way % 9), nn.LayerNorm(last), nn.Softmax(-1)]
+        modules += [nn.Linear(last, 1 + variant % 9), nn.LayerNorm(last), nn.Softmax(-1)]
     if x.dim() > 1:
-        modules += [nn.Flatten(), nn.PReLU(x.shape[1]), nn.Softmax(way % x.dim())]
+        modules += [nn.Flatten(), nn.PReLU(x.shape[1]), nn.Softmax(variant % x.dim())]
     return modules
 
 
-def map_modules(x: Tensor, way: int) -> list[nn.Module]:
+def map_modules(x: Tensor, variant: int) -> list[nn.Module]:
     """Modules that need a channel axis and one to three spatial axes."""
     rank = x.dim() - 2
     if not 1 <= rank <= 3 or math.prod(x.shape[2:]) < 2:
         return []
     c = x.shape[1]
-    after, groups = 1 + way % 7, divisors(c)[way % len(divisors(c))]
+    after, groups = 1 + variant % 7, divisors(c)[variant % len(divisors(c))]
     conv = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[rank - 1]
     norm = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)[rank - 1]
     mean = (nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d)[rank - 1]
@@ -80,37 +80,37 @@ def map_modules(x: Tensor, way: int) -> list[nn.Module]:
         modules += [nn.PixelShuffle(2)] if c % 4 == 0 else []
     if rank == 1:
         heads = divisors(x.shape[2])
-        count = heads[way % len(heads)]
+        count = heads[variant % len(heads)]
         modules += [PerHeadAttention(x.shape[2], count), TorchAttention(x.shape[2], count)] * 2
         modules += [nn.BatchNorm1d(c)]
     return modules
 
 
-def split_into_factors(number: int, rank: int, way: int) -> list[int]:
+def split_into_factors(number: int, rank: int, variant: int) -> list[int]:
     sizes = []
     for left in range(rank - 1, 0, -1):
         each = divisors(number)
-        size = each[(way + left) % len(each)]
-        way //= 2
+        size = each[(variant + left) % len(each)]
+        variant //= 2
         sizes.append(size)
         number //= size
     return [*sizes, number]
 
 
-def rank_functions(x: Tensor, way: int) -> list[Step]:
+def rank_functions(x: Tensor, variant: int) -> list[Step]:
     """Functions rather than modules: views into any rank, products and sums."""
     rank, numbers = x.dim(), x.numel()
     found: list[Step] = [lambda x: x * 0.5, lambda x: x + x.mean(), lambda x: x.unsqueeze(0)]
     for to in range(1, 7):
-        sizes = split_into_factors(numbers, to, way)
+        sizes = split_into_factors(numbers, to, variant)
         found.append(lambda x, sizes=tuple(sizes): x.reshape(sizes))
         if rank and x.shape[0] > 1 and to > 1:
-            kept = [x.shape[0], *split_into_factors(numbers // x.shape[0], to - 1, way)]
+            kept = [x.shape[0], *split_into_factors(numbers // x.shape[0], to - 1, variant)]
             found.append(lambda x, sizes=tuple(kept): x.reshape(sizes))
     if rank > 1:
         orders = list(itertools.islice(itertools.permutations(range(rank)), 1, 24))
-        order = orders[way % len(orders)]
-        axis = way % rank
+        order = orders[variant % len(orders)]
+        axis = variant % rank
         found += [
             lambda x: x.permute(order), lambda x: x.sum(axis), lambda x: x.amax(axis, True),
             lambda x: x @ x.transpose(-1, -2), lambda x: (x @ x.transpose(-1, -2)).softmax(-1),
@@ -128,9 +128,9 @@ class StepNetwork(nn.Module):
         self.parts = nn.ModuleList()
         self.steps: list[Step | int] = []
         with torch.no_grad():
-            for which, way in choices:
-                modules = [*any_rank_modules(x, way), *map_modules(x, way) * 2]
-                made = [*modules, *rank_functions(x, way)]
+            for which, variant in choices:
+                modules = [*any_rank_modules(x, variant), *map_modules(x, variant) * 2]
+                made = [*modules, *rank_functions(x, variant)]
                 step = made[which % len(made)]
                 try:
                     y = step.eval()(x) if isinstance(step, nn.Module) else step(x)

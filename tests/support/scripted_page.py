@@ -23,9 +23,9 @@ class ScriptedPage:
     replies to reads and probes immediately, using local OpenGL, unless `ignores_reads` is set.
     """
 
-    def __init__(self, wires: FakeComm, name: str) -> None:
-        self.comm = wires
-        self.viewer = wires.viewer
+    def __init__(self, comm: FakeComm, name: str) -> None:
+        self.comm = comm
+        self.viewer = comm.viewer
         self.name = name
         self.source_inputs: dict[str, np.ndarray] = {}
         self.received: list[dict[str, Any]] = []
@@ -43,11 +43,11 @@ class ScriptedPage:
         message = {"type": kind, "page": self.name, **fields}
         self._deliver(lambda: self.viewer._handle_custom_msg(message, buffers or []))
 
-    def _deliver(self, words: Callable[[], None]) -> None:
+    def _deliver(self, send: Callable[[], None]) -> None:
         """Deliver a message; replies to reads wait until Python has handled it."""
         self.send_depth += 1
         try:
-            words()
+            send()
         finally:
             self.send_depth -= 1
         while self.pending_reads and not self.send_depth:
@@ -140,7 +140,7 @@ class ScriptedPage:
                           count=chunk_count(len(data)), bytes=len(data),
                           revision=self.state["revision"])  # fmt: skip
 
-    def answer_probe(self, apart: Sequence[tuple[str, int, int]] = ()) -> None:
+    def answer_probe(self, example_mismatches: Sequence[tuple[str, int, int]] = ()) -> None:
         """Reply to the last Probe, as a page does whenever a check is due."""
         probe = self.messages_of("probe")[-1]
         values = self.compute_values()
@@ -157,7 +157,8 @@ class ScriptedPage:
         for part in range(chunk_count(data.nbytes)):
             self.send("probereply", [data[part * CHUNK : (part + 1) * CHUNK]], chunk=part,
                       count=chunk_count(data.nbytes), bytes=data.nbytes, edits="", source_input=fed,
-                      revision=self.state["revision"], example_mismatches=list(apart))  # fmt: skip
+                      revision=self.state["revision"],
+                      example_mismatches=list(example_mismatches))  # fmt: skip
 
 
 class FakeComm:

@@ -60,7 +60,7 @@ def train_in_torch(
 
 
 def assert_near_float64(
-    name: str, found: np.ndarray, right: Tensor, single: Tensor, tolerance: float,
+    name: str, found: np.ndarray, right: Tensor, float32_reference: Tensor, tolerance: float,
     size: float | None = None,
 ) -> None:  # fmt: skip
     """Assert the error against float64 is within tolerance, or twice torch's float32 error.
@@ -70,9 +70,9 @@ def assert_near_float64(
     truth = right.detach().double().numpy()
     size = max(float(np.abs(truth).max(initial=0)) if size is None else size, 1e-9)
     assert found.shape == truth.shape, name
-    ours = np.abs(found - truth).max(initial=0) / size
-    theirs = np.abs(single.detach().double().numpy() - truth).max(initial=0) / size
-    assert ours <= max(tolerance, 2 * theirs), (name, ours, theirs)
+    error = np.abs(found - truth).max(initial=0) / size
+    theirs = np.abs(float32_reference.detach().double().numpy() - truth).max(initial=0) / size
+    assert error <= max(tolerance, 2 * theirs), (name, error, theirs)
 
 
 def assert_trained(
@@ -109,13 +109,13 @@ def assert_trained(
     assert not result.stopped
     own = {"steps": steps, "size": size, "prepared": prepared, "clip": clip, "rate": rate}
     right = train_in_torch(model, *data, of_torch, theirs, dtype=torch.float64, **own)
-    single = train_in_torch(model, *data, of_torch, theirs, **own)
+    float32_reference = train_in_torch(model, *data, of_torch, theirs, **own)
     assert_near_float64("losses", result.losses, torch.from_numpy(right.losses),
-                        torch.from_numpy(single.losses), tolerance)  # fmt: skip
+                        torch.from_numpy(float32_reference.losses), tolerance)  # fmt: skip
     grads = [one.grad for one in right.model.parameters() if one.grad is not None]
     largest = max((float(one.abs().max()) for one in grads), default=0)
     for (name, one), other in zip(
-        right.model.named_parameters(), single.model.parameters(), strict=True
+        right.model.named_parameters(), float32_reference.model.parameters(), strict=True
     ):
         if one.grad is not None:
             size = max(float(one.grad.abs().max()), 0.1 * largest)
@@ -126,5 +126,5 @@ def assert_trained(
     if weights:
         for name, tensor in right.model.state_dict().items():
             assert_near_float64(name, copied.state_dict()[name].numpy(), tensor,
-                                single.model.state_dict()[name], tolerance)  # fmt: skip
+                                float32_reference.model.state_dict()[name], tolerance)  # fmt: skip
     return result

@@ -103,17 +103,17 @@ def run_lifecycle(*, end: int | None = None, by: str = "page") -> list[list[Any]
         "read again": lambda: read(seed + 1),
         "close": viewer.close,
     }
-    told = []
+    step_results = []
     for name, step in steps.items():
         since, outcome = time.monotonic(), "right"
         try:
             step()
         except Exception as error:
             outcome = f"{type(error).__name__}: {error}"
-        told.append([name, outcome, time.monotonic() - since])
+        step_results.append([name, outcome, time.monotonic() - since])
     if end is not None and by == "death":
         exit_kernel()  # fewer messages than `end` were sent
-    return told
+    return step_results
 
 
 def print_outcomes(*lives: list[list[Any]]) -> None:

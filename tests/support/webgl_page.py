@@ -119,11 +119,13 @@ class GlPage:
         )
         return dict(found)
 
-    def histogram(self, session: int, key: str, *given: int | None) -> dict[str, Any] | None:
+    def histogram(
+        self, session: int, key: str, *histogram_arguments: int | None
+    ) -> dict[str, Any] | None:
         """The histogram; `given` is (bins, image, channel). None if no value is finite."""
         found = self.page.evaluate(
             "([k, ...a]) => gl.the(k).histogram(...a.map((one) => one ?? undefined))",
-            [session, key, *given],
+            [session, key, *histogram_arguments],
         )
         return dict(found) if found else None
 
@@ -146,18 +148,18 @@ class GlPage:
 
     def draw(self, session: int, *jobs: dict[str, Any]) -> list[np.ndarray]:
         """The pixels (height, width, RGBA) of each job's canvas; both drawing paths must agree."""
-        ways = [
+        drawing_paths = [
             self.page.evaluate(
                 "a => gl.draw(...a)", [session, [DRAW_JOB | job for job in jobs], way]
             )
             for way in ("canvas", "readback")
         ]
-        assert ways[0] == ways[1]
+        assert drawing_paths[0] == drawing_paths[1]
         return [
             np.frombuffer(base64.b64decode(one["pixels"]), np.uint8).reshape(
                 one["height"], one["width"], 4
             )
-            for one in ways[0]
+            for one in drawing_paths[0]
         ]
 
     def count_alive(self) -> dict[str, int]:

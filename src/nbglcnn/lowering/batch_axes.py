@@ -59,7 +59,7 @@ class BatchAxes:
             for key in graph.keys
             if key.name in graph.batch_dependences
         }
-        across = self._find_mixed()
+        mixed_values = self._find_mixed()
         # MaxPool's indices count elements of the whole batch.
         self._batch_index_values = {
             n.outputs[1] for n in graph.nodes if n.op == "MaxPool" and n.outputs[1:]
@@ -69,8 +69,8 @@ class BatchAxes:
                 if not name:
                     continue
                 found = self._output_state(node, position, name)
-                if name in across and not isinstance(found, MixedExamples):
-                    found = MixedExamples(across[name])
+                if name in mixed_values and not isinstance(found, MixedExamples):
+                    found = MixedExamples(mixed_values[name])
                 if found is not None:
                     self._states[name] = found
 

@@ -26,17 +26,17 @@ def fuse(graph: Graph, observed: set[str]) -> tuple[tuple[Node, ...], dict[str, 
             if name:
                 readers.setdefault(name, []).append(node)
     uses = Counter({name: len(nodes) for name, nodes in readers.items()})
-    gone: set[str] = set()
+    fused_nodes: set[str] = set()
     epilogues: dict[str, Epilogue] = {}
     moved: dict[str, Node] = {}  # name of the last fused node -> the convolution
 
     def next_of(value: str) -> Node | None:
-        if value in observed or uses[value] != 1 or readers[value][0].name in gone:
+        if value in observed or uses[value] != 1 or readers[value][0].name in fused_nodes:
             return None
         return readers[value][0]
 
     for node in graph.nodes:
-        if node.op not in EPILOGUE_OPERATORS or node.name in gone:
+        if node.op not in EPILOGUE_OPERATORS or node.name in fused_nodes:
             continue
         value = node.outputs[0]
         chain: list[Node] = []
@@ -77,13 +77,13 @@ def fuse(graph: Graph, observed: set[str]) -> tuple[tuple[Node, ...], dict[str, 
             value = after.outputs[0]
         if chain:
             epilogues[node.name] = Epilogue(value, normalization, residual, activation)
-            gone.update(n.name for n in chain)
+            fused_nodes.update(n.name for n in chain)
             moved[chain[-1].name] = node
     nodes: list[Node] = []
     for node in graph.nodes:
         if node.name in moved:
             nodes.append(moved[node.name])
-        elif node.name not in gone and node.name not in epilogues:
+        elif node.name not in fused_nodes and node.name not in epilogues:
             nodes.append(node)
     return tuple(nodes), epilogues
 

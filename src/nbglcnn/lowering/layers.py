@@ -102,7 +102,7 @@ def layer_table(
     keys = layer_keys(graph)
     by_value: dict[str, str] = {key.value: key.name for key in graph.keys if key.kind == "input"}
     origins = parameter_origins(graph)
-    place = {node.name: number for number, node in enumerate(graph.nodes)}
+    node_index = {node.name: number for number, node in enumerate(graph.nodes)}
     operand = _OperandResolver(graph)
     rows: list[p.Layer] = []
     layer_of: dict[str, int] = {}
@@ -126,7 +126,7 @@ def layer_table(
             computing or mine, key=lambda n: OPERATOR_RECORDS[n.op].macs(graph, n), default=None
         )
         inputs = [name for name in read if name not in parameters and name in by_value]
-        mine.sort(key=lambda node: place[node.name])
+        mine.sort(key=lambda node: node_index[node.name])
         window = OPERATOR_RECORDS[main.op].window if main else None
         single = as_single_operator(graph, mine, main) if main else SingleOperator("Identity", ())
         reading = OperandTrace(())
@@ -208,12 +208,12 @@ def layer_rows(graph: Graph, layers: Sequence[p.Layer]) -> dict[str, int]:
 def layer_nodes(graph: Graph) -> dict[str, list[Node]]:
     """The nodes of each layer by name, including nodes that no operator of ours computes."""
     producer = {name: node for node in graph.nodes for name in node.outputs if name}
-    place = {node.name: number for number, node in enumerate(graph.nodes)}
+    node_index = {node.name: number for number, node in enumerate(graph.nodes)}
     known = {key.value for key in graph.keys if key.kind == "input"}
     found: dict[str, list[Node]] = {}
     for key in layer_keys(graph):
         mine, _ = _collect_nodes(graph, key.value, known, producer)
-        found[key.name] = sorted(mine, key=lambda node: place[node.name])
+        found[key.name] = sorted(mine, key=lambda node: node_index[node.name])
         known.add(key.value)
     return found
 

@@ -92,8 +92,8 @@ def lower(
         precision = "float16"
     graph = group_by_section(infer_shapes(graph))
     keys = observed_keys(graph, observe)
-    watched = {key.value for key in keys} | set(graph.outputs) | cross_section_values(graph)
-    nodes, epilogues = fuse(graph, watched)
+    observed_values = {key.value for key in keys} | set(graph.outputs) | cross_section_values(graph)
+    nodes, epilogues = fuse(graph, observed_values)
     reaches = ReceptiveFields(graph)
     layers, layer_of = layer_table(graph, reaches)
     rows = layer_rows(graph, layers)
@@ -114,12 +114,12 @@ def lower(
     for one in inputs:
         shapes.setdefault(_batch_owner(one.key, one.contributed), []).append(one.shape)
     batches = {owner: max(1, batch_size(found)) for owner, found in shapes.items()}
-    inputs += _python_inputs(b, nodes, layer_of, watched, rows)
+    inputs += _python_inputs(b, nodes, layer_of, observed_values, rows)
     inputs.sort(key=lambda record: record.contributed)
     for carry in graph.carries:
         b.bind_carry(carry)
     for section in section_names(graph):
-        _lower_section(b, section, nodes, layer_of, watched)
+        _lower_section(b, section, nodes, layer_of, observed_values)
     b.enter_readback()
     own = {k.value: k.name for k in graph.keys if k.kind in ("input", "contributed")}
     forms = DisplayKinds(graph, reaches, find_planes(graph), own)
@@ -160,7 +160,7 @@ def _python_inputs(
     b: Builder,
     nodes: Sequence[Node],
     layer_of: Mapping[str, int],
-    watched: Collection[str],
+    observed_values: Collection[str],
     rows: Mapping[str, int],
 ) -> list[p.Input]:
     """The upload inputs for values that Python computes, if they are read or observed."""
@@ -171,7 +171,7 @@ def _python_inputs(
         if node.python_fallback is None:
             continue
         for name in filter(None, node.outputs):
-            if math.prod(b.shape(name)) and (name in read or name in watched):
+            if math.prod(b.shape(name)) and (name in read or name in observed_values):
                 b.enter_layer(node, layer_of.get(node.name, -1))
                 one = b.add_input(names[name], name)
                 found.append(msgspec.structs.replace(one, layer=rows[names[name]]))
@@ -184,14 +184,16 @@ def _lower_section(
     section: str,
     nodes: Sequence[Node],
     layer_of: Mapping[str, int],
-    watched: Collection[str],
+    observed_values: Collection[str],
 ) -> None:
     for node in section_nodes(nodes, section):
         b.enter_layer(node, layer_of.get(node.name, -1))
         # Nodes without output elements need no draw call.
         if any(math.prod(b.shape(name)) for name in node.outputs if name):
             lower_node = OPERATOR_RECORDS[node.op].lower
-            if node.op in INPUT_ACTIVATIONS and not any(name in watched for name in node.outputs):
+            if node.op in INPUT_ACTIVATIONS and not any(
+                name in observed_values for name in node.outputs
+            ):
                 b.defer(node, lower_node)
             else:
                 lower_node(b, node)

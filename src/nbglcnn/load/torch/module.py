@@ -117,18 +117,20 @@ def _build_graph(runs: ModelRuns, known: dict[str, Array] | None) -> Graph:
     except UnsupportedModel as error:
         error.module = error.module or draft.current_module
         raise
-    placed = remove_idle_identities(done, assign_calls(root, done.nodes), root, captured)
+    parameter_nodes = remove_idle_identities(done, assign_calls(root, done.nodes), root, captured)
     values = [done.resolve(v) for v in captured]
     keys = torch_keys(
         {n: done.resolve(v) for n, v in zip(names, draft.inputs, strict=True)},
         root,
         values,
-        [one for one in placed if one[1].op != "Identity"],  # Identity nodes have module keys
+        [
+            one for one in parameter_nodes if one[1].op != "Identity"
+        ],  # Identity nodes have module keys
         lambda at, node, value: words[at].name_of(value, node.op),
     )
     nodes = tuple(
         replace(node, module=call.path, module_type=call.module_type, call=call.name)
-        for _, node, call in placed
+        for _, node, call in parameter_nodes
     )
     draft.outputs = [values[index] for _, index in root.outputs]
     graph = replace(
@@ -184,16 +186,16 @@ def _draft(
     for value, wanted, array in zip(values, input_names, arrays, strict=False):
         draft.inputs[rename(value, wanted)] = array.shape, array.dtype
     keys = [call.name + suffix for call in cut.calls for suffix, _ in call.outputs]
-    stood = []
+    python_output_names = []
     for value, wanted in zip(values[len(arrays) :], keys, strict=True):
-        stood.append(rename(value, wanted))
+        python_output_names.append(rename(value, wanted))
         if value.shape is None or value.dtype is None:
             raise UnsupportedModel(
                 f"{wanted} runs in Python and returns a type that NumPy doesn't have; convert "
                 "the values, as with .float()"
             )
-        draft.declared_types[stood[-1]] = value.shape, value.dtype
-    placed = {name: node for node, name in program.names.items()}
+        draft.declared_types[python_output_names[-1]] = value.shape, value.dtype
+    parameter_nodes = {name: node for node, name in program.names.items()}
     first = _tied_weight_names(twin)
     for name, same in first.items():
         if name.rpartition(".")[2] == "num_batches_tracked":
@@ -201,7 +203,7 @@ def _draft(
         if same in draft.parameters:
             draft.parameters[name] = draft.parameters[same]
             continue
-        node = placed.pop(same)
+        node = parameter_nodes.pop(same)
         draft.parameters[name] = rename(converted.values[node], name)
         draft.constants[draft.parameters[name]] = _array(program.tensors[node])
     draft.buffers.update(draft.parameters.keys() & dict(twin.named_buffers(remove_duplicate=False)))
@@ -247,7 +249,7 @@ def _draft(
     count = sum(len(c.outputs) for c in walk_calls(root))
     captured, given = given[-count:], given[:-count]
     read = given[len(given) - sum(map(len, cut.reads)) :]
-    for made in cut.make_nodes(stood, read, draft.parameters):
+    for made in cut.make_nodes(python_output_names, read, draft.parameters):
         # Insert the node before its first reader; without a reader, after its last source.
         readers = [
             k for k, n in enumerate(draft.nodes) if not set(made.outputs).isdisjoint(n.inputs)

@@ -46,9 +46,9 @@ def load_each_module(
     handles = []
 
     def before(path: str) -> Any:
-        def hook(module: torch.nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-            if not named and given and all(isinstance(x, torch.Tensor) for x in given):
-                calls.setdefault(path, (module, tuple(x.detach().clone() for x in given)))
+        def hook(module: torch.nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
+            if not named and inputs and all(isinstance(x, torch.Tensor) for x in inputs):
+                calls.setdefault(path, (module, tuple(x.detach().clone() for x in inputs)))
 
         return hook
 
@@ -68,10 +68,10 @@ def load_each_module(
         for handle in handles:
             handle.remove()
     found: list[ModuleResult] = []
-    for path, (module, given) in calls.items():
+    for path, (module, inputs) in calls.items():
         kind = type(module).__name__
         try:
-            own = [x.float() if x.is_floating_point() else x for x in given]
+            own = [x.float() if x.is_floating_point() else x for x in inputs]
             graph, _ = load_module(module, [x.resolve_conj().resolve_neg().numpy() for x in own])
             found.append((path, kind, graph))
         except NbglcnnError as error:

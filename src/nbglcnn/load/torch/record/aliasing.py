@@ -113,7 +113,7 @@ NodesWithCalls = Sequence[tuple[int, Node, ModuleCall]]
 
 
 def remove_idle_identities(
-    done: FoldState, placed: NodesWithCalls, root: ModuleCall, captured: Sequence[str]
+    done: FoldState, nodes_with_calls: NodesWithCalls, root: ModuleCall, captured: Sequence[str]
 ) -> NodesWithCalls:
     """Remove Identity nodes, except those needed to tell the readers of two values apart.
 
@@ -123,12 +123,12 @@ def remove_idle_identities(
     captured outputs of all calls.
     """
     readers: dict[str, list[tuple[Node, ModuleCall]]] = {}
-    for _, node, call in placed:
+    for _, node, call in nodes_with_calls:
         for name in dict.fromkeys(filter(None, node.inputs)):
             readers.setdefault(name, []).append((node, call))
     returned = {done.resolve(captured[index]) for _, index in root.outputs}
     same: dict[str, str] = {}  # removed names, and the names they are aliases of
-    passing = [(node, call) for _, node, call in placed if node.op == "Identity"]
+    passing = [(node, call) for _, node, call in nodes_with_calls if node.op == "Identity"]
     sources = {node.outputs[0]: (node.inputs[0], call) for node, call in passing}
     for node, call in passing:
         name = node.outputs[0]
@@ -148,7 +148,7 @@ def remove_idle_identities(
     done.aliases = {name: same.get(value, value) for name, value in done.aliases.items()} | same
     return [
         (at, replace(node, inputs=tuple(same.get(name, name) for name in node.inputs)), call)
-        for at, node, call in placed
+        for at, node, call in nodes_with_calls
         if node.outputs[0] not in same
     ]
 

@@ -140,7 +140,7 @@ def run_hooked(
     def call(record: HookRecord) -> None:
         call_with_hooks(model, named, [t.clone() for t in tensors], record, count, arguments)
 
-    again, drew, later = True, False, None
+    is_repeatable, drew, second_run = True, False, None
     with (
         restore_on_error(),
         preserve_rng_state(
@@ -182,13 +182,13 @@ def run_hooked(
                 assert second.root is not None
                 found = [_as_array(t, second) for t in second.captured]
                 ours = model_outputs(record.root, arrays)
-                again = equal_outputs(ours, model_outputs(second.root, found))
+                is_repeatable = equal_outputs(ours, model_outputs(second.root, found))
                 if cloned_keys is not None:
-                    later = found, second.root
+                    second_run = found, second.root
             except Exception:  # e.g. the first call has emptied a list
-                again = False
+                is_repeatable = False
     assert record.root is not None
-    return HookedRun(arrays, record.root, again, later, record.non_tensors, drew)
+    return HookedRun(arrays, record.root, is_repeatable, second_run, record.non_tensors, drew)
 
 
 def _dtype_hint(tensors: Sequence[torch.Tensor], message: str) -> str:

@@ -130,14 +130,14 @@ def split_by_module(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Split nodes that cannot run into those of leaf modules (by path) and the others (by name)."""
     modules = dict(model.named_modules())
-    cut: dict[str, str] = {}
+    python_reasons: dict[str, str] = {}
     alone: dict[str, str] = {}
     for name, (node, reason) in nodes.items():
         if node.module and is_leaf(modules[node.module]):
-            cut.setdefault(node.module, reason)
+            python_reasons.setdefault(node.module, reason)
         else:
             alone[name] = reason
-    return cut, alone
+    return python_reasons, alone
 
 
 def _extra_repr(module: torch.nn.Module) -> str:

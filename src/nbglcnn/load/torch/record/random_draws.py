@@ -198,7 +198,7 @@ def copy_to_tensors(arrays: Sequence[Array]) -> tuple[torch.Tensor, ...]:
 
 
 def _names(count: int, taken: Container[str]) -> list[str]:
-    """One unused name per draw: noise, noise_1, …"""
+    """One unused name per draw: noise, noise_1 and so on."""
     found: list[str] = []
     number = 0
     while len(found) < count:

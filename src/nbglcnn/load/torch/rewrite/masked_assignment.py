@@ -72,7 +72,7 @@ def _mask(node: Any) -> tuple[Any, int] | None:
 
 
 def _replace_by_where(
-    program: Any, node: Any, mask: Any, behind: int, selected: dict[Any, _MaskedElements]
+    program: Any, node: Any, mask: Any, trailing_dims: int, selected: dict[Any, _MaskedElements]
 ) -> None:
     """Replace an assignment with `where`, if the assigned value is known for all elements."""
     import torch
@@ -81,15 +81,15 @@ def _replace_by_where(
     accumulate = node.args[3] if len(node.args) > 3 else node.kwargs.get("accumulate", False)
     found = selected.get(value)
     if found is not None:
-        if not _is_same_mask(found.mask, mask) or found.trailing_dims != behind:
+        if not _is_same_mask(found.mask, mask) or found.trailing_dims != trailing_dims:
             return
         value = found.all_elements
-    elif not _can_broadcast(value, behind):
+    elif not _can_broadcast(value, trailing_dims):
         return
     aten, graph = torch.ops.aten, program.graph
     with graph.inserting_before(node):
         place = mask
-        for _ in range(behind):
+        for _ in range(trailing_dims):
             value_of = place.meta["val"].unsqueeze(-1)
             place = graph.call_function(aten.unsqueeze.default, (place, -1))
             place.meta = {**node.meta, "val": value_of}
@@ -133,12 +133,12 @@ def _compute_everywhere(
     return _MaskedElements(first.mask, whole, first.trailing_dims)
 
 
-def _can_broadcast(value: Any, behind: int) -> bool:
+def _can_broadcast(value: Any, trailing_dims: int) -> bool:
     """Whether a value is equal for all selected rows: one number, or only trailing dimensions."""
     shape = value.meta["val"].shape if "val" in getattr(value, "meta", {}) else None
     if shape is None:
         return False
-    return len(shape) <= behind or all(isinstance(d, int) and d == 1 for d in shape)
+    return len(shape) <= trailing_dims or all(isinstance(d, int) and d == 1 for d in shape)
 
 
 def _is_same_mask(a: Any, b: Any) -> bool:

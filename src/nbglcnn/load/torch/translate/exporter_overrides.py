@@ -17,7 +17,7 @@ opset18: Any = onnxscript.opset18  # accepts Python numbers too
 
 
 def exporter_translations() -> Mapping[Any, Callable[..., Any]]:
-    """onnxscript functions for operators whose own translation differs from PyTorch's result."""
+    """Functions in onnxscript for operators whose own translation differs from PyTorch's result."""
 
     def log_sigmoid(x: Any) -> Any:
         """log(sigmoid(x)) without onnxscript's −∞ for a sigmoid that underflows to 0."""

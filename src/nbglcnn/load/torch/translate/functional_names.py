@@ -71,27 +71,29 @@ def functional_names(
     `names` are the GraphDraft's value names, by id() of the ONNX value.
     """
     found: list[FunctionalName] = []
-    told: dict[Any, str] = {}  # names by recorded node
+    text_by_node: dict[Any, str] = {}  # names by recorded node
     given: Counter[tuple[Any, str]] = Counter()  # output counts by recorded node and operator
     products: Counter[tuple[str, ...]] = Counter()
     for node, recorded in nodes:
-        if recorded not in told:
-            told[recorded] = _operator_text(recorded, told, products)
+        if recorded not in text_by_node:
+            text_by_node[recorded] = _operator_text(recorded, text_by_node, products)
         own = {}
         for value in (one for one in node.outputs if id(one) in names):
             piece = given[recorded, node.op]
             given[recorded, node.op] += 1
             if value.name == recorded.name:
-                own[names[id(value)]] = told[recorded]
+                own[names[id(value)]] = text_by_node[recorded]
             elif len(node.outputs) > 1 or value.name.startswith(GETITEM):
-                own[names[id(value)]] = f"{told[recorded]}[{piece}]"
-        found.append(FunctionalName(told[recorded], own))
+                own[names[id(value)]] = f"{text_by_node[recorded]}[{piece}]"
+        found.append(FunctionalName(text_by_node[recorded], own))
     return found
 
 
-def _operator_text(node: Any, told: Mapping[Any, str], products: Counter[tuple[str, ...]]) -> str:
-    if node.target is operator.getitem and node.args[0] in told:
-        return f"{told[node.args[0]]}[{node.args[1]}]"
+def _operator_text(
+    node: Any, text_by_node: Mapping[Any, str], products: Counter[tuple[str, ...]]
+) -> str:
+    if node.target is operator.getitem and node.args[0] in text_by_node:
+        return f"{text_by_node[node.args[0]]}[{node.args[1]}]"
     schema = getattr(node.target, "_schema", None)
     name = str(schema.name).rpartition("::")[2] if schema else node.target.__name__
     bare = name.strip("_").removeprefix("upsample_")

@@ -166,7 +166,7 @@ def _factor(axis: _ResizeAxis, copied: bool) -> float:
 
 
 def _onnx() -> Any:
-    """onnxscript's operators; calling one during translation creates a node."""
+    """The operators of onnxscript; calling one during translation creates a node."""
     from onnxscript import opset18
 
     return opset18

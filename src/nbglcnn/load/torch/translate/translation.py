@@ -41,7 +41,7 @@ class TranslationError(Exception):
 
 @cache
 def onnxscript_registry() -> Any:
-    """onnxscript's functions by ATen operator, with our overrides; signatures are parsed on use."""
+    """The functions of onnxscript by ATen operator, with our overrides; signatures are lazy."""
     from torch.onnx._internal.exporter._registration import ONNXRegistry
 
     from nbglcnn.load.torch.translate.exporter_overrides import exporter_translations
