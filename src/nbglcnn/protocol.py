@@ -1,10 +1,10 @@
-"""The protocol of the kernel and its pages, and the Viewer's own messages.
+"""The protocol between the kernel and its pages, and the Viewer's own messages.
 
-A feature's messages stand in its folder. TypeScript's are generated from all of them.
+A feature's messages are in the feature's folder. TypeScript's types are generated from all of them.
 
-Traits carry small JSON only; everything large is a *blob*, named by content hash, that travels in
-parts of at most CHUNK bytes, one part a message. Receivers count parts and bytes and ask once again
-for what is missing. Every message is checked against its record; what doesn't fit is ignored.
+Traits carry small JSON only. Large data are *blobs*, named by content hash and sent in chunks of at
+most CHUNK bytes, one chunk per message. Receivers count chunks and bytes, and request missing
+chunks once. Every message is checked against its record; a message that doesn't match is ignored.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ log = logging.getLogger("nbglcnn")
 CHUNK = 2 * 2**20  # bytes; notebook servers silently drop a frame above 10 MiB
 COLOR_RANGES = ("channel", "layer", "fixed")
 DEFAULT_VIEW: dict[str, Any] = {"name": "network", "layer": None, "channels": [], "pixel": None}
-RESEND_TIMEOUT_S = 2.0  # without a message before missing parts are asked for again, once
+RESEND_TIMEOUT_S = 2.0  # without a message until missing chunks are requested again, once
 VIEWS = (
     *("network", "maps", "filters", "explain", "bend", "train", "teach", "profile", "compare"),
 )
-MAX_COMPARED = 4  # channels that are shown large beside each other, at most
-MAX_BLOB = 2**31  # bytes of one blob; more than any texture we make
-MAX_SCREENSHOT = 2**26  # bytes of the PNG of a view
-MAX_PROBE_BYTES = 2**26  # bytes of the samples of a parity check, and of the input that they are of
-MAX_EXAMPLE_MISMATCHES = 1024  # values that are named there in which equal examples differ
+MAX_COMPARED = 4  # maximum number of channels shown large side by side
+MAX_BLOB = 2**31  # bytes of one blob; larger than any texture here
+MAX_SCREENSHOT = 2**26  # maximum bytes of a view's PNG
+MAX_PROBE_BYTES = 2**26  # bytes of a parity check's samples, including those of a source's input
+MAX_EXAMPLE_MISMATCHES = 1024  # values listed in a ProbeReply's `example_mismatches`
 
 Name = Annotated[str, Meta(max_length=64)]
 Text = Annotated[str, Meta(max_length=10_000)]
@@ -44,12 +44,12 @@ Count = Annotated[int, Meta(ge=0, le=MAX_BLOB)]
 
 
 class Manifest(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
-    """What the page shall show: hashes of the Plan, of each of its weights, of each input array.
+    """The state for pages to show: hashes of the Plan, of each weight and of each input array.
 
-    `revision` grows with every change; `sizes` are the bytes of every blob named here.
-    `snapshot` is the hash of a picture (PNG) for a page that cannot draw, `classes` that of a JSON
-    list of the names of the output's classes; "" when there is none. `injected` are the arrays that
-    edits, or steps that can be undone, put in the place of values.
+    `revision` increases with every change; `sizes` has the bytes of every blob named here.
+    `snapshot` is the hash of a picture (PNG) for a page that cannot draw. `classes` is the hash of
+    a JSON list of the output's class names. Both are "" for none. `injected` are the hashes of the
+    arrays that replace values, in edits or in steps that can be undone.
     """
 
     revision: Count
@@ -63,7 +63,7 @@ class Manifest(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
 
 
 class BlobChunk(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
-    """One part of a blob, in the message's only buffer; `count` parts make `bytes` bytes."""
+    """One chunk of a blob, in the message's only buffer; `count` chunks make `bytes` bytes."""
 
     blob: Name
     index: Count
@@ -72,10 +72,10 @@ class BlobChunk(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
 
 
 class Patches(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
-    """Other numbers in rectangles of weight textures make revision `base` the `revision`.
+    """New numbers for rectangles of weight textures, which turn revision `base` into `revision`.
 
-    Each rectangle is (texture, layer, x, y, width, height) in texels; the message's only buffer has
-    the texels of all of them, one after the other: four float32 each, in rows.
+    Each rectangle is (texture, layer, x, y, width, height) in texels. The message's only buffer has
+    the texels of all rectangles, one after the other: four float32 per texel, row by row.
     """
 
     base: Count
@@ -84,15 +84,15 @@ class Patches(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
 
 
 class Read(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
-    """Asks for values under their keys, computed from `revision` or a later one.
+    """A request for values by key, computed from `revision` or a later one.
 
-    Sent again with the same `id`, it asks for the `missing_chunks` parts, (index of the key, part),
-    of an answer, or for all of it when there are none listed. With `is_screenshot` it asks for no
-    value but for the view as it is on screen, a PNG, which comes like that of a first key; with
-    `before_edits` for each value before its own edits. With a `page` only that one answers.
+    Sent again with the same `id`, it requests the `missing_chunks` of the reply, (index of the key,
+    chunk), or the whole reply if none are listed. With `is_screenshot`, it requests no values but
+    the view as it is on screen, a PNG, sent as the reply for the first key. With `before_edits`, it
+    requests each value before its own edits. With a `page`, only that page replies.
     """
 
-    id: Name  # at the top level and a string: ipykernel 7.4 routes the reply by exactly this field
+    id: Name  # must be top-level and a string: ipykernel 7.4 routes the reply by exactly this field
     keys: tuple[str, ...]
     revision: Count
     missing_chunks: tuple[tuple[Count, Count], ...] = ()
@@ -102,11 +102,10 @@ class Read(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
 
 
 class Probe(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
-    """Asks one page for stretches of values, of exactly this revision: the parity check's samples.
+    """A request to one page for spans of values of exactly this revision, for the parity check.
 
-    The `spans` of a key are (x, y, width) in texels of what reading its value draws. The page
-    sends them at once, and again by itself each time that a check is due, for as long as it shows
-    this Plan.
+    The `spans` of a key are (x, y, width) in texels of the value's readback. The page sends the
+    samples at once, and again whenever a check is due, as long as it shows this Plan.
     """
 
     page: Name
@@ -116,19 +115,19 @@ class Probe(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
 
 
 class ReadDone(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
-    """The answer to a Read has arrived whole, or isn't wanted any more."""
+    """The end of a Read: its reply is complete, or no longer needed."""
 
     read: Name
 
 
 class VerifyResult(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
-    """What verify() found of this revision: each layer's largest error, and whether it matches.
+    """The result of verify() for this revision: each layer's largest error, and whether it matches.
 
-    With a `page` it is what the parity check found there, in samples of every layer. `non_finite`
-    are the values that aren't finite: how many NaN and infinities, and the channel of the first, or
-    -1. `edits` were replayed; with a `page` as its ProbeReply said them. `note` is a sentence about
-    the first layer that differs, `float16_overflow` the first layer whose numbers do not fit into
-    16 bits while the Plan has float16; "" for none.
+    With a `page`, it is the result of the parity check there, from samples of every layer.
+    `non_finite` lists the values that aren't finite: the number of NaN, of infinities, and the
+    channel of the first, or -1. `edits` are the replayed edits; with a `page`, those of its
+    ProbeReply. `note` is a sentence about the first layer that differs. `float16_overflow` is the
+    first layer whose numbers do not fit into 16 bits, for a Plan in float16. Both are "" for none.
     """
 
     revision: Count
@@ -142,11 +141,11 @@ class VerifyResult(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower)
 
 
 class ReleaseMemory(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
-    """Another Viewer replaced this one: give the GPU's memory back until somebody asks again."""
+    """Another Viewer replaced this one: free the GPU's memory until this one is used again."""
 
 
 class RejectPage(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
-    """Python cannot work with this page; the view shows why."""
+    """Python is incompatible with this page; the view shows the reason."""
 
     page: Name
     title: Text
@@ -154,10 +153,10 @@ class RejectPage(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
 
 
 class Hello(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
-    """A page's first words: who it is, which blobs it has, what its device can do.
+    """A page's first message: its identity, its cached blobs, and its device's capabilities.
 
-    `target` is None when the page cannot run a network at all; `problem` says why then. `host` is
-    the application around the page and its version, as far as it says.
+    `target` is None if the page cannot run a network at all; `problem` is then the reason. `host`
+    is the application around the page with its version, if known.
     """
 
     page: Name
@@ -172,7 +171,7 @@ class Hello(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
 
 
 class RequestBlob(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
-    """Asks for these parts of a blob, all when none are listed."""
+    """A request for these chunks of a blob; for all chunks if none are listed."""
 
     page: Name
     blob: Name
@@ -180,7 +179,7 @@ class RequestBlob(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
 
 
 class Progress(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
-    """What the page is busy with, at least once a second while it is; restarts the time-outs."""
+    """The page's current activity, sent at least once a second while busy; restarts timeouts."""
 
     page: Name
     stage: Literal["receiving", "compiling", "running", "reading"]
@@ -191,7 +190,8 @@ class Progress(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
 class RunReport(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """The page has computed every value of a revision.
 
-    `is_remeasured`: once more, when it had come to rest, to measure a run with nothing beside it.
+    `is_remeasured`: the page ran the revision once more when idle, to measure a run without other
+    work.
     """
 
     page: Name
@@ -203,10 +203,10 @@ class RunReport(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
 
 
 class ContextHealth(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
-    """The graphics context, told when something of it changes: `losses` since the page was loaded.
+    """The state of the graphics context, sent on changes; `losses` counts since the page's load.
 
-    `bytes` are what this Viewer's textures and buffers take in the page, `views` how often it is
-    shown there.
+    `bytes` is the memory of this Viewer's textures and buffers in the page, `views` the number of
+    its views there.
     """
 
     page: Name
@@ -217,9 +217,9 @@ class ContextHealth(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower
 
 
 class RunRate(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
-    """Whether the page runs the network, and how many runs it has finished within the last second.
+    """Whether the page is running the network, and the number of runs finished in the last second.
 
-    Told when it begins, four times a second while it goes on, and when it has ended.
+    Sent when running starts, four times a second while it continues, and when it ends.
     """
 
     page: Name
@@ -228,9 +228,9 @@ class RunRate(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
 
 
 class HoverTarget(msgspec.Struct, frozen=True):
-    """An element of a value, or the three of a colour picture's pixel, whose `channel` is None.
+    """An element of a value, or a colour picture's pixel: three elements, `channel` None.
 
-    `values` is empty while they are on their way, and for a value too large to be looked at.
+    `values` is empty until the values arrive, and for a value that is too large to be read.
     """
 
     layer: str
@@ -243,16 +243,16 @@ class HoverTarget(msgspec.Struct, frozen=True):
 
 
 class PointerHover(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
-    """The pointer has come to an element; None: it has left the pictures."""
+    """The pointer has moved to another element; None: it has left the pictures."""
 
     page: Name
     target: HoverTarget | None
 
 
 class Reply(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
-    """One part of the float32 elements of `keys[key]` of a Read, in the message's only buffer.
+    """One chunk of the float32 elements of `keys[key]` of a Read, in the message's only buffer.
 
-    Of a screenshot one part of the PNG.
+    For a screenshot, one chunk of the PNG.
     """
 
     page: Name
@@ -265,12 +265,12 @@ class Reply(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
 
 
 class ProbeReply(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
-    """One part of the texels of a Probe's bands in its order, as float32 in the only buffer.
+    """One chunk of the texels of a Probe's spans, in order, as float32 in the only buffer.
 
-    `edits` are those that they were computed with. Behind the texels come the elements of the input
-    `source_input` that they were computed from, where a source feeds one ("": Python's own).
-    `example_mismatches` names values in which an example differs from an earlier one of the same
-    input: (key, the earlier example, the other).
+    `edits` are the edits that the samples were computed with. If a source feeds an input, the
+    elements of that input for this run follow the texels, and `source_input` is its key ("" if all
+    inputs are Python's). `example_mismatches` lists values in which an example differs from an
+    earlier one with the same input: (key, earlier example, later example).
     """
 
     page: Name
@@ -287,16 +287,17 @@ class ProbeReply(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
 
 
 class SetPrecision(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
-    """Asks Python to compile the network again with this precision."""
+    """A request to compile the network again with this precision."""
 
     page: Name
     precision: Precision
 
 
 class PageFailure(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
-    """A read that failed, or with an empty `id` whatever else did; the page stays alive.
+    """A failed read, or with an empty `id` any other failure; the page keeps working.
 
-    An "edit" that failed, as a text in GLSL that the page's compiler refuses, leaves those before.
+    After a failed "edit", such as GLSL code that the page's compiler rejects, the previous edits
+    stay.
     """
 
     page: Name
@@ -306,10 +307,10 @@ class PageFailure(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
 
 
 class SourceUpdate(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
-    """The page's source has given it another picture; `rate` are those of the last second.
+    """The page's source has delivered another picture; `rate` is the number in the last second.
 
-    `is_still`: no other follows by itself, so that this one can be compared and kept. Told at most
-    ten times a second, and always of the last one.
+    `is_still`: no other picture follows by itself, so this one can be compared and kept. Sent at
+    most ten times a second, and always for the last picture.
     """
 
     page: Name
@@ -322,12 +323,12 @@ _warned: set[str] = set()
 
 @dataclass(frozen=True)
 class Messages:
-    """A part of the protocol: of a feature, of the Viewer itself, or all of it.
+    """A part of the protocol: a feature's messages, the Viewer's own, or all of them.
 
     Args:
-        from_kernel: messages of the kernel.
-        from_page: messages of pages.
-        records: what else crosses the connection: in messages, in traits, in blobs.
+        from_kernel: Messages that the kernel sends.
+        from_page: Messages that pages send.
+        records: Other records that messages, traits and blobs contain.
     """
 
     from_kernel: tuple[type[msgspec.Struct], ...] = ()
@@ -343,9 +344,9 @@ class Messages:
 
     @cached_property
     def digest(self) -> str:
-        """Hash of all records; a page with another hash has to reload.
+        """A hash of all records; a page with another hash must reload.
 
-        It is of the annotations' text, as msgspec's schema changes with its version.
+        It hashes the text of the annotations, because msgspec's schema changes with its version.
         """
         records = [*self.from_kernel, *self.from_page, *self.records]
         found = [(record.__name__, record.__annotations__) for record in records]
@@ -356,15 +357,15 @@ class Messages:
         return reduce(or_, self.from_page)
 
     def decode(self, content: Any) -> Any:
-        """A page's message in a custom message's content; None, and a line in the log, if none."""
+        """Decode a page's custom message; log a warning and return None if it matches no record."""
         try:
             return msgspec.convert(content, self._any_from_page)
-        except (ValueError, TypeError, RecursionError) as error:  # lone surrogates are ValueErrors
+        except (ValueError, TypeError, RecursionError) as error:  # lone surrogates raise ValueError
             warn_once(f"ignored a message from the page: {error}")
             return None
 
 
-# The Viewer's own; each feature adds its part.
+# The Viewer's own messages; each feature adds its part.
 VIEWER_MESSAGES = Messages(
     (Manifest, BlobChunk, Patches, Read, Probe, ReadDone, VerifyResult, ReleaseMemory, RejectPage),
     (
@@ -387,7 +388,7 @@ VIEWER_MESSAGES = Messages(
 
 
 def warn_once(text: str) -> None:
-    """Log a warning; the same text, and more than a hundred different ones, only once."""
+    """Log a warning once per text, for at most a hundred different texts."""
     text = text[:500].encode("ascii", "backslashreplace").decode()
     if text not in _warned and len(_warned) < 100:
         _warned.add(text)
@@ -395,26 +396,26 @@ def warn_once(text: str) -> None:
 
 
 def chunk_count(size: int) -> int:
-    """The number of parts in which a blob travels."""
+    """The number of chunks of a blob of this size."""
     return max(1, -(-size // CHUNK))
 
 
 def split_chunks(data: memoryview, chunks: Sequence[int] = ()) -> Iterator[tuple[int, memoryview]]:
-    """(part, its bytes) for these parts of a blob, or all; numbers beyond its last are skipped."""
+    """Yield (index, bytes) for these chunks of a blob, or all; skip indices beyond the last."""
     for part in chunks or range(chunk_count(len(data))):
         if part < chunk_count(len(data)):
             yield part, data[part * CHUNK : (part + 1) * CHUNK]
 
 
 class BlobAssembler:
-    """A blob on its way in: parts in any order, each counted once and checked for its length."""
+    """A blob being received: chunks in any order, each counted once, with its length checked."""
 
     def __init__(self, size: int) -> None:
         self.data = bytearray(size)
         self.missing = set(range(chunk_count(size)))
 
     def add(self, part: int, count: int, size: int, buffer: memoryview) -> bool:
-        """Take a part; False when it doesn't belong here or was taken before."""
+        """Store a chunk; return False if it doesn't fit, or was stored before."""
         at = part * CHUNK
         length = min(CHUNK, len(self.data) - at)
         if size != len(self.data) or count != chunk_count(size) or buffer.nbytes != length:

@@ -1,4 +1,4 @@
-"""A model of which the GPU runs a part: Python computes the layers that cannot, and says so."""
+"""Partial GPU support of a model: Python computes the layers that the GPU cannot run."""
 
 from __future__ import annotations
 
@@ -30,21 +30,23 @@ from nbglcnn.reference import cacheable_values, compute_reference, from_cache
 if TYPE_CHECKING:
     from nbglcnn.load.torch.model import TorchModel
 
-# What decides by numbers what is computed is refused, as in PyTorch.
+# Operators that decide by values what is computed are refused, as in PyTorch models.
 CONTROL_FLOW = ("If", "Loop", "Scan", "SequenceMap")
-# What cannot give more numbers than it reads, a few times over: nothing limits onnx.reference.
+# Operators whose outputs have at most a few times as many elements as their inputs: onnx.reference
+# has no limit of its own.
 BOUNDED_OPERATORS = ("Unique", "NonZero", "Compress", "RNN", "LSTM", "GRU")
 
 
 def load_with_fallback(
     model: Any, x: Any = None, known: dict[str, Array] | None = None
 ) -> tuple[Graph, tuple[Array, ...]]:
-    """What `load` gives, but of layers that cannot run Python computes the values.
+    """Load a model like `load`, but let Python compute the layers that cannot run on the GPU.
 
-    What these are for `x` is in `known` then.
+    The values of these layers for `x` are added to `known`.
 
     Raises:
-        UnsupportedModel: Python cannot compute them either, or numbers decide what is computed.
+        UnsupportedModel: If Python cannot compute them either, or if values decide what is
+            computed.
     """
     known = {} if known is None else known
     model = model_of(model)
@@ -62,7 +64,7 @@ def load_with_fallback(
 
 
 def _read_base(leaf: TorchModel | OnnxModel, x: Any, known: ValuesByKey | None) -> LoadResult:
-    """A module's or file's Graph, in which Python computes the layers that cannot run."""
+    """Load a module or file as a Graph in which Python computes the layers that cannot run."""
     if isinstance(leaf, OnnxModel):
         return _read_onnx(leaf, x)
     return leaf.load_base(x, known, python_fallback_nodes, unsupported_message)
@@ -71,7 +73,7 @@ def _read_base(leaf: TorchModel | OnnxModel, x: Any, known: ValuesByKey | None) 
 def reduce_to_one_example(
     model: Model, graph: Graph, arrays: Sequence[Array], batch: int, *, strict: bool = False
 ) -> tuple[Model, Graph, tuple[Array, ...]]:
-    """The model, its Graph with the weights that it has, and its inputs: of a batch's first."""
+    """Return the model, the Graph with its current weights, and the inputs, for one example."""
     if isinstance(model, ComparisonModel):
         sides = [ComparisonSide(*reduce_to_one_example(side.model, side.graph, side.arrays, batch,
                                                        strict=strict))
@@ -81,20 +83,20 @@ def reduce_to_one_example(
     own = len(first) - len(graph.noise)
     x = first[:own] if graph.arguments is None else graph.arguments.example(first[:own])
     loaded, found = model.load(x) if strict else load_with_fallback(model, x)
-    # Noise without an axis of the batch stays; where its shape follows from it in another way, not.
+    # Noise whose shape doesn't depend on the batch is kept; other noise is replaced.
     found = tuple(
         old if old.shape == new.shape else new for old, new in zip(first, found, strict=True)
     )
     weights = parameters_of(graph)
-    if isinstance(model, ComparisonModel):  # whose own inputs may be older ones
+    if isinstance(model, ComparisonModel):  # its sides' own inputs may be outdated
         found = first
     return model, with_parameters(loaded, weights), found
 
 
 def _read_onnx(model: OnnxModel, x: Any) -> LoadResult:
-    """The same of an ONNX model. What cannot be read is run first, for the shape of what it gives.
+    """Load an ONNX model likewise; first run unreadable nodes, to learn their outputs' shapes.
 
-    The error of `load` where that doesn't help.
+    If that doesn't help, the error of `load` is raised.
     """
     try:
         graph, arrays = model.load_base(x)
@@ -113,9 +115,11 @@ def _read_onnx(model: OnnxModel, x: Any) -> LoadResult:
 def _read_known_part(
     model: OnnxModel, x: Any, known: Mapping[str, tuple[Array, str]]
 ) -> tuple[Graph, tuple[Array, ...], dict[str, tuple[Array, str]]] | None:
-    """What can be read when some values are `known`, and the values of what then cannot, and why.
+    """Load the part that is readable with these `known` values, and compute what then isn't.
 
-    None where these cannot be had. What lies behind them may be read when they are known.
+    Return the Graph, its inputs, and (value, reason) by the names of computed outputs. Return None
+    if an output cannot be computed. Nodes behind these outputs may become readable once they are
+    known.
     """
     part = model.load_partial(x, known)
     wrong = [
@@ -125,7 +129,8 @@ def _read_known_part(
     ]
     if part.unsupported_nodes and not wrong:
         return None
-    # What is too large, or decides by numbers, nobody else is asked for.
+    # Nodes with too large outputs, or that decide by values what is computed, are not run
+    # elsewhere.
     if not all(
         isinstance(error, UnknownOutput) and node.op not in CONTROL_FLOW for node, error in wrong
     ):
@@ -148,7 +153,7 @@ def _is_numeric_array(array: object) -> bool:
 
 
 def _run_node(graph: Graph, arrays: Sequence[Array], node: Node) -> dict[str, Array]:
-    """What onnx.reference makes of a node's inputs, where there is no ONNX Runtime."""
+    """Compute a node with onnx.reference, if ONNX Runtime doesn't give its outputs."""
     if node.domain or node.op not in BOUNDED_OPERATORS:
         return {}
     known = dict(zip(graph.inputs, arrays, strict=True))
@@ -162,7 +167,7 @@ def _run_node(graph: Graph, arrays: Sequence[Array], node: Node) -> dict[str, Ar
 
 
 def python_value_keys(graph: Graph) -> dict[str, str]:
-    """The values that Python computes, and the key by which each is read."""
+    """The values that Python computes, each with the key under which it is read."""
     own = graph.python_nodes()
     return {key.value: key.name for key in reversed(graph.keys) if key.value in own}
 
@@ -170,13 +175,13 @@ def python_value_keys(graph: Graph) -> dict[str, str]:
 def compute_python_values(
     model: Model, graph: Graph, arrays: Sequence[Array], known: Mapping[str, Array] | None = None
 ) -> dict[str, Array]:
-    """What the framework makes of the inputs for the layers that it computes, by key.
+    """Compute the values of the layers in Python with the model's framework, by key.
 
-    `known` is what is known of these inputs already.
+    `known` are values that are already known for these inputs.
 
     Raises:
-        InputError: it gives another shape for them than for the first.
-        ModelError: it cannot.
+        InputError: If a value has another shape than for the first input.
+        ModelError: If the framework cannot compute a value.
     """
     keys = python_value_keys(graph)
     if not keys:

@@ -1,4 +1,4 @@
-"""Activations of a data set that doesn't fit into memory, written to Zarr piece by piece."""
+"""Recording of a data set's activations to Zarr, in chunks, for data larger than memory."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
-DONE_ARRAY = "_recorded"  # which examples are there
-TASKS_PER_THREAD = 2  # pieces for each thread of a cluster: one is computed, one is on its way
-MAX_TRIES = 4  # of a piece whose workers die, and of sending the Plan to all
-RETRY_DELAY_S = 1.0  # in which a dead worker is noticed
+DONE_ARRAY = "_recorded"  # which examples are recorded
+TASKS_PER_THREAD = 2  # chunks per thread of a cluster: one is computed, one is being sent
+MAX_TRIES = 4  # for a chunk whose workers die, and for sending the Plan to all workers
+RETRY_DELAY_S = 1.0  # until a dead worker is noticed
 ONE_SIZE_HINT = "All examples need the same size; a Plan compiled with preprocess resizes pictures"
-MAX_FILE_NAME = 120  # letters of a file's name
+MAX_FILE_NAME = 120  # characters of a file's name
 
 
 def record(
@@ -148,7 +148,7 @@ def _write(
         for rows, found in computed(plan, source, todo, [*arrays], client):
             for key, array in arrays.items():
                 array[rows.start : rows.stop] = found[key]
-            there[rows.start : rows.stop] = True  # last: a piece counts when all of it is there
+            there[rows.start : rows.stop] = True  # last: a chunk only counts when it is complete
             bar.update(len(rows))
 
 
@@ -175,7 +175,7 @@ def _run_on_cluster(
     name = content_hash(data)
 
     def submitted(rows: range) -> Any:
-        # The Plan is one future for all pieces: it goes to each worker once.
+        # The Plan is one future for all chunks, so that each worker receives it once.
         return client.submit(
             compute_batch, shared[-1], name, source.input_batch(rows), [*keys], pure=False
         )
@@ -184,12 +184,13 @@ def _run_on_cluster(
         for left in reversed(range(MAX_TRIES)):
             try:
                 return client.scatter(data, broadcast=True, hash=False)
-            except CommClosedError:  # a worker died while it was sent the Plan
+            except CommClosedError:  # a worker died while it received the Plan
                 if not left:
                     raise
                 time.sleep(RETRY_DELAY_S)
 
-    # All that were sent: a piece on its way may need an earlier one, which goes when nobody has it.
+    # Every Plan that was sent: a chunk in flight may need an earlier one, which is freed when
+    # unreferenced.
     shared = [scattered()]
     waiting, tries = iter(todo), dict.fromkeys(todo, 0)
     threads = sum(client.nthreads().values()) or 1
@@ -199,11 +200,11 @@ def _run_on_cluster(
         rows = flying.pop(future)
         try:
             found = future.result()
-        except (CancelledError, KilledWorker):  # with its worker the Plan may be gone, too
+        except (CancelledError, KilledWorker):  # the Plan may have been lost with its worker
             tries[rows] += 1
             if tries[rows] >= MAX_TRIES:
                 raise
-            time.sleep(RETRY_DELAY_S)  # until the cluster knows which workers are left
+            time.sleep(RETRY_DELAY_S)  # until the cluster knows the remaining workers
             if shared[-1].status != "finished":
                 shared.append(scattered())
             again = submitted(rows)
@@ -216,12 +217,12 @@ def _run_on_cluster(
         completed.add(again)
 
 
-_sessions: dict[str, Session] = {}  # a worker's, by what its Plan is
+_sessions: dict[str, Session] = {}  # a worker's Session, by the hash of its Plan
 _lock = threading.Lock()
 
 
 def compute_batch(data: bytes, name: str, x: Any, keys: Sequence[str]) -> dict[str, Array]:
-    """On a worker: the values of one piece, by a Session that the process keeps."""
+    """Compute one chunk on a worker, with a Session that its process keeps."""
     with _lock:
         if name not in _sessions:
             for old in _sessions.values():
@@ -250,10 +251,10 @@ def _recorded_values(plan: Plan, layers: Sequence[str], count: int) -> dict[str,
 
 
 def _array_name(key: str, number: int) -> str:
-    """What a layer's array is called: its key, where a file can have that name everywhere."""
+    """The name of a layer's array: its key, if that is a safe file name on every system."""
     plain = re.fullmatch(r"[\w\-]([\w.\-]*[\w\-])?", key, re.ASCII)
     name = key if plain else quote(key, safe="").replace(".", "%2E")
-    # No encoded key begins with a % and a letter behind f.
+    # No encoded key begins with a % and a letter after f.
     return name if len(name) <= MAX_FILE_NAME and name != DONE_ARRAY else f"%layer{number}"
 
 
@@ -280,18 +281,18 @@ def _open_group(library: Any, path: Path, attributes: dict[str, Any]) -> Any:
 
 
 class _Examples:
-    """Examples by their numbers: a slice of an array, or items one by one."""
+    """Examples by index: slices of an array, or single items."""
 
     def __init__(self, items: Any, sliced: bool, names: Sequence[str] | None = None) -> None:
         self._items, self._is_array, self._names = items, sliced, names
-        self._shape: tuple[int, ...] | None = None  # of one example
-        self.specs: list[InputSpec] | None = None  # the network's inputs, where it is compiled
+        self._shape: tuple[int, ...] | None = None  # the shape of one example
+        self.specs: list[InputSpec] | None = None  # the network's inputs, once it is compiled
 
     def __len__(self) -> int:
         return len(self._items)
 
     def raw_batch(self, rows: range) -> Any:
-        """Examples as they were given, which `compile` takes."""
+        """Return a batch of examples in their original form, as `compile` takes them."""
         if self._is_array:
             return self._items[rows.start : rows.stop]
         items = [self._item(row) for row in rows]
@@ -300,7 +301,7 @@ class _Examples:
         return np.concatenate([self._example(row) for row in rows])
 
     def input_batch(self, rows: range) -> Array:
-        """Examples as the network's input has them."""
+        """Return a batch of examples as an array for the network's input."""
         if self._is_array:
             [array] = to_input_arrays(self._items[rows.start : rows.stop], self.specs)
             return array
@@ -325,7 +326,7 @@ class _Examples:
     def _item(self, row: int) -> Any:
         item = self._items[row]
         if isinstance(item, tuple | list) and item:
-            item = item[0]  # the rest are labels
+            item = item[0]  # the other elements are labels
         return read_picture(item, "record") if isinstance(item, Path) else item
 
 

@@ -1,4 +1,4 @@
-"""What every key of a Graph should be: by PyTorch's own forward hooks, or by other engines."""
+"""Reference values of every key of a Graph: from PyTorch's forward hooks or other engines."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from nbglcnn.report import ReferenceNotes, match_layer, nearest_elements
 if TYPE_CHECKING:
     from nbglcnn.load.torch.model import TorchModel
 
-EXACT_MACS = 10**10  # some ten seconds
-# The engines of each kind of model by package: the first one that is installed is used.
+EXACT_MACS = 10**10  # about ten seconds
+# The engines for each kind of model, by package: the first installed one is used.
 TORCH_ENGINES = {"torch": "PyTorch"}
 ONNX_ENGINES = {"onnxruntime": "ONNX Runtime", "onnx": "onnx.reference"}
-# A layer as it was loaded may be so many times its float32 error from the model's own.
+# The distance of a loaded layer from the model's own may be this many times its float32 error.
 MAX_ERROR_FACTOR = 100
 
 
@@ -48,15 +48,15 @@ def compute_reference(
     bends: EditReplay = EMPTY_REPLAY,
     notes: ReferenceNotes | None = None,
 ) -> dict[str, Array]:
-    """The true value of every key: by PyTorch's forward hooks, or for ONNX by another engine.
+    """Compute the reference of every key: by PyTorch's forward hooks, or for ONNX by an engine.
 
-    `names` are the keys that are wanted, where keeping the others can be spared. With `bends` the
-    values of the model with these replayed. `notes` receive what a second equal call
-    of a torch module computes differently (an ONNX file keeps no state and draws nothing but its
-    inputs), and what other engines cannot compute of an ONNX file, which is left out then.
+    `names` are the required keys (default: all); others are not kept where possible. `bends` are
+    replayed in the model. `notes` receives the keys for which a second, equal call of a torch
+    module returns other values (an ONNX file has no state, and no random numbers but its inputs),
+    and the keys of an ONNX file that no other engine can compute, which are left out.
 
     Raises:
-        InputError: a bend cannot be replayed.
+        InputError: If a bend cannot be replayed.
     """
     return _compute_bases(
         _reference_of_base, np.float32, model_of(model), graph, arrays, names, bends, notes
@@ -70,10 +70,10 @@ def compute_float64(
     names: Collection[str],
     bends: EditReplay = EMPTY_REPLAY,
 ) -> dict[str, Array]:
-    """The wanted keys in double precision, as far as the model can be run so in seconds.
+    """Compute the required keys in float64, as far as the model can run that way within seconds.
 
-    PyTorch runs its own modules; what an ONNX file holds is computed from its Graph by
-    onnx.reference, for ONNX Runtime has hardly an operator for doubles.
+    PyTorch runs its own modules. An ONNX file is computed from its Graph by onnx.reference, because
+    ONNX Runtime supports hardly any operator in float64.
     """
     return _compute_bases(
         _float64_of_base, np.float64, model_of(model), graph, arrays, names, bends, None
@@ -87,11 +87,11 @@ def recompute_layers(
     float64: bool = True,
     bends: EditReplay = EMPTY_REPLAY,
 ) -> dict[str, Array]:
-    """The wanted keys, each out of what was `found` before it.
+    """Recompute each of these keys from the `found` values before it.
 
-    They are in float64, or in float32 if not `float64`. A layer's own error, without what those
-    before it have added; what its own edits make of it is replayed. Nothing of layers that
-    onnx.reference cannot compute, or only in minutes (of more than EXACT_MACS).
+    The results are in float64, or in float32 if not `float64`. They show a layer's own error,
+    without the errors of the layers before it; the layer's own edits are replayed. Layers that
+    onnx.reference cannot compute, or only in minutes (more than EXACT_MACS), are left out.
     """
     graph = bent_graph(graph, bends)
     known = {key.value: found[key.name] for key in graph.keys if key.name in found}
@@ -104,15 +104,16 @@ def recompute_layers(
         steps = nodes_to_compute(graph, others.keys() | constant, [key.value])
         if sum(_macs(graph, node) for node in steps) > EXACT_MACS:
             continue
-        with contextlib.suppress(NbglcnnError, KeyError):  # KeyError: an input wasn't found
+        with contextlib.suppress(NbglcnnError, KeyError):  # KeyError: an input is missing
             given[key.name] = run_graph(graph, others, [key.value], float64=float64)[key.value]
     return given
 
 
 def is_faithful(graph: Graph, expected: Mapping[str, Array], bends: EditReplay, name: str) -> bool:
-    """Whether a layer of the Graph gives the reference's value of the reference's own inputs.
+    """Whether a layer of the Graph returns the reference's value for the reference's own inputs.
 
-    Within CLEARED times the error that float32 has there. True where it can't be computed.
+    The tolerance is MAX_ERROR_FACTOR times the layer's mean float32 error. True if the layer can't
+    be computed.
     """
     given = _required_keys(graph) if graph.source == "torch" else expected.keys()
     own = {key: expected[key] for key in given & expected.keys()}
@@ -131,7 +132,7 @@ def is_faithful(graph: Graph, expected: Mapping[str, Array], bends: EditReplay, 
 def cacheable_values(
     graph: Graph, known: Mapping[str, Array], names: Collection[str]
 ) -> dict[str, Array]:
-    """What of `known` gives the wanted keys, for `from_cache`; nothing if not all do."""
+    """The entries of `known` from which `from_cache` computes these keys; empty if incomplete."""
     kept = _required_keys(graph, names)
     return {name: known[name] for name in kept} if kept <= set(known) else {}
 
@@ -139,7 +140,7 @@ def cacheable_values(
 def quick_reference(
     model: Model, graph: Graph, arrays: Sequence[Array], names: Collection[str]
 ) -> dict[str, Array] | None:
-    """`compute_reference` where an engine that is quick with large networks does it, else None."""
+    """Run `compute_reference` if an engine is fast for large networks; otherwise return None."""
     if graph.source == "torch":
         return compute_reference(model, graph, arrays, names)
     if isinstance(model, ComparisonModel):
@@ -188,14 +189,15 @@ def _quick_of_base(
     bends: EditReplay,
     notes: ReferenceNotes | None,
 ) -> dict[str, Array]:
-    """What ONNX Runtime gives without onnx.reference, which takes seconds a large network."""
+    """Compute with ONNX Runtime alone: onnx.reference takes seconds for a large network."""
     found = _run_onnxruntime(leaf, graph, arrays, names)
     values = {key.value for key in graph.keys if key.name in found}
     wanted = [key for key in graph.keys if names is None or key.name in names]
     return from_cache(graph, found, [key.name for key in wanted if key.value in values])
 
 
-# Values by key of a module or file: `_reference_of_base`, `_float64_of_base` or `_quick_of_base`.
+# Computes values by key for one module or file: `_reference_of_base`, `_float64_of_base` or
+# `_quick_of_base`.
 ComputeBase = Callable[..., dict[str, Array]]
 Float = type[np.float32] | type[np.float64]
 
@@ -210,11 +212,11 @@ def _compute_bases(
     bends: EditReplay,
     notes: ReferenceNotes | None,
 ) -> dict[str, Array]:
-    """What `of` gives of each module and file, put together for the whole model."""
+    """Apply `of` to each module and file, and combine the results for the whole model."""
     if isinstance(model, ComparisonModel):
         return _compute_sides(of, dtype, model, graph, arrays, names, bends, notes)
     if isinstance(model, PreprocessedModel):
-        # The picture and the steps behind it by numpy, and what the model makes of the last.
+        # numpy computes the steps after the picture, and the model runs on the last step's result.
         arrays = [_cast_floats(array, dtype) for array in arrays] if dtype is np.float64 else arrays
         made, rest = run_preprocess(model.preprocess, graph, arrays, bends.apply)
         wanted = None if names is None else set(names) - set(made)
@@ -240,7 +242,7 @@ def _compute_sides(
     bends: EditReplay,
     notes: ReferenceNotes | None,
 ) -> dict[str, Array]:
-    """The values of both sides, each by its own framework, and the differences of all pairs."""
+    """Compute both sides, each by its own framework, and the differences of all pairs."""
     assert graph.comparison is not None
     wanted = {key.name for key in graph.keys if names is None or key.name in names}
     made = {pair.difference for pair in graph.comparison.pairs} | {graph.comparison.table}
@@ -277,7 +279,7 @@ def _input_keys(graph: Graph) -> list[Key]:
 
 
 def engine_name(model: Any) -> str:
-    """What `compute_reference` computes with, for people to read: "PyTorch 2.13"."""
+    """The display name of the engine that `compute_reference` uses: "PyTorch 2.13"."""
     leaves = model_of(model).base_models
     found = (
         _engine_version(ONNX_ENGINES if isinstance(one, OnnxModel) else TORCH_ENGINES)
@@ -303,9 +305,9 @@ def _run_torch(
     bends: EditReplay,
     notes: ReferenceNotes | None,
 ) -> dict[str, Array]:
-    """What forward hooks see, with the Graph's weights; functional operators computed from it.
+    """Run the module with the Graph's weights, and compute functional operators from hooked values.
 
-    `names` are the keys that are wanted, all of them by default.
+    `names` are the required keys. Default: all.
     """
     twice = notes is not None
     known, second = _run_hooked_model(model, graph, arrays, names, np.float32, bends, twice=twice)
@@ -325,7 +327,7 @@ def _run_torch(
 
 
 def _is_autocast(graph: Graph) -> bool:
-    """Whether forward computes something in 16 bits by torch.autocast, which is left out."""
+    """Whether forward uses torch.autocast for 16-bit operators; the reference runs without it."""
     from nbglcnn.load.torch.model_runs import AUTOCAST_NOTE
 
     return AUTOCAST_NOTE in graph.notes
@@ -334,21 +336,21 @@ def _is_autocast(graph: Graph) -> bool:
 def _run_torch_float64(
     model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str], bends: EditReplay
 ) -> dict[str, Array]:
-    """The same in double precision; nothing where the model cannot be run so."""
+    """Run the module in float64; return an empty dict if it cannot run that way."""
     try:
         wide = [_cast_floats(a, np.float64) for a in arrays]
         known, _ = _run_hooked_model(model, graph, wide, names, np.float64, bends)
         return _complete_values(graph, known, names, np.float64)
-    except Exception:  # the model's own code runs here, on types that it may not expect
+    except Exception:  # the model's own code may fail on unexpected types
         return {}
 
 
 def _run_graph_float64(
     graph: Graph, arrays: Sequence[Array], names: Collection[str]
 ) -> dict[str, Array]:
-    """A Graph's wanted keys in double precision, out of its inputs alone; nothing where it fails.
+    """Compute keys of a Graph in float64 from its inputs alone; empty if that fails.
 
-    Networks of more than EXACT_MACS are left alone: onnx.reference would take minutes.
+    Networks of more than EXACT_MACS are skipped: onnx.reference would take minutes.
     """
     wanted = {key.name: key.value for key in graph.keys if key.name in names}
     given = {
@@ -358,13 +360,13 @@ def _run_graph_float64(
         return {}
     try:
         found = run_graph(graph, given, list(wanted.values()), float64=True)
-    except NbglcnnError:  # onnx.reference lacks the operator for these types
+    except NbglcnnError:  # onnx.reference has no operator for these types
         return {}
     return {name: found[value] for name, value in wanted.items()}
 
 
 def _macs(graph: Graph, node: Node) -> int:
-    """MACs of a convolution; what else there is takes numpy no time beside them."""
+    """The MACs of a convolution; 0 for other nodes, whose time in numpy is negligible."""
     if not node.op.startswith("Conv"):
         return 0
     filters = graph.shape(node.inputs[1])
@@ -381,9 +383,9 @@ def _run_hooked_model(
     *,
     twice: bool = False,
 ) -> tuple[dict[str, Array], dict[str, Array] | None]:
-    """What hooks see of the keys that the wanted ones follow from, and in a second call if `twice`.
+    """Return the hooked values from which the required keys follow; with `twice`, two calls.
 
-    None of a second call that failed, or called other modules than the first.
+    The second result is None if the second call failed, or called other modules than the first.
     """
     import torch
 
@@ -393,10 +395,10 @@ def _run_hooked_model(
     from nbglcnn.load.torch.isolation.float64_reference import in_float64
     from nbglcnn.load.torch.record.module_calls import run_hooked, values_by_key
 
-    twin, _ = detached_copy(model.module)  # the state that the user gave
+    twin, _ = detached_copy(model.module)  # with the state that the user provided
     state = twin.state_dict(keep_vars=True)
     for name, value in graph.parameters.items():
-        # The Graph may have got other weights since (with_parameters).
+        # The Graph's weights may have been replaced since (with_parameters).
         data = graph.values[value].data
         assert data is not None
         np.copyto(state[name].detach().numpy(), data)
@@ -431,7 +433,7 @@ def _run_hooked_model(
 
 
 def _input_values(graph: Graph, arrays: Sequence[Array]) -> dict[str, Array]:
-    """The values of the input keys, after their edits."""
+    """Return the values of the input keys, after their edits."""
     keys, inputs = _input_keys(graph), dict(zip(graph.inputs, arrays, strict=True))
     found = run_graph(graph, inputs, [key.value for key in keys])
     return {key.name: found[key.value] for key in keys}
@@ -440,7 +442,7 @@ def _input_values(graph: Graph, arrays: Sequence[Array]) -> dict[str, Array]:
 def from_cache(
     graph: Graph, known: Mapping[str, Array], names: Collection[str] | None = None
 ) -> dict[str, Array]:
-    """The wanted keys (all of them by default), those that aren't `known` computed from it."""
+    """Return the required keys (default: all); compute those that aren't `known` from it."""
     return _complete_values(graph, known, names, np.float32)
 
 
@@ -461,9 +463,9 @@ def _complete_values(
 def _required_keys(
     graph: Graph, names: Collection[str] | None = None, unseen: Container[str] = ()
 ) -> set[str]:
-    """Keys of inputs, outputs and module calls that `from_cache` needs for the wanted ones.
+    """The keys of inputs, outputs and module calls that `from_cache` needs for the required keys.
 
-    None that has one of the `unseen` values, which are other ones in the Graph than for hooks.
+    Keys of `unseen` values are excluded: they have other values in the Graph than in hooks.
     """
     wanted = [key.value for key in graph.keys if names is None or key.name in names]
     keys = [key for key in graph.keys if key.value not in unseen]
@@ -483,9 +485,9 @@ def _run_onnx(
     bends: EditReplay,
     notes: ReferenceNotes | None,
 ) -> dict[str, Array]:
-    """The wanted keys (all of them by default), by ONNX Runtime from the file itself.
+    """Compute the required keys (default: all) from the file itself, by ONNX Runtime.
 
-    What that doesn't give is computed by onnx.reference.
+    onnx.reference computes the keys that ONNX Runtime doesn't return.
     """
     known = _run_onnxruntime(model, graph, arrays, names, bends)
     if notes is None:
@@ -509,7 +511,7 @@ def _run_onnxruntime(
     names: Collection[str] | None,
     bends: EditReplay = EMPTY_REPLAY,
 ) -> dict[str, Array]:
-    """Inputs, and what ONNX Runtime gives for wanted keys of the file, with the Graph's weights."""
+    """Return the inputs, and the keys that ONNX Runtime computes with the Graph's weights."""
     keys = [key for key in graph.keys if names is None or key.name in names]
     known = _input_values(graph, arrays)
     given = run_onnx_file(model.source, graph, arrays, [key.name for key in keys], bends)
@@ -520,5 +522,5 @@ def _run_onnxruntime(
 
 
 def _cast_floats(array: Array, dtype: type[np.floating[Any]]) -> Array:
-    """The array, in this precision where its numbers aren't integers."""
+    """Convert an array of floats to this precision; return other arrays unchanged."""
     return array.astype(dtype, copy=False) if array.dtype.kind == "f" else array

@@ -1,4 +1,4 @@
-"""Reports: tables with a verdict, printed readably in a terminal and in a notebook."""
+"""Reports: tables with a verdict, for terminals and notebooks."""
 
 from __future__ import annotations
 
@@ -15,29 +15,30 @@ from nbglcnn.plan.layout import NCHW
 from nbglcnn.plan.schema import Plan, format_layer_count
 from nbglcnn.tables import Style, table
 
-# Of the largest reference value of the layer. In float16 every layer's values are rounded by up to
-# 5e-4 of themselves, and each layer works on what the one before has rounded: among the small
-# networks of tests/support/zoo.py the worst is 5e-3, but 1.8e-2 where pictures are sampled at
-# computed places.
+# Relative to the layer's largest reference value. In float16, each layer rounds its values by up to
+# 5e-4 of themselves, and works on the rounded values of the layer before: among the small networks
+# of tests/support/zoo.py the worst error is 5e-3, but 1.8e-2 where pictures are sampled at computed
+# positions.
 RTOL = {"float32": 1e-5, "float16": 2e-2}
 ATOL = 1e-6
-# A layer may be so many times as far from float64 as the reference is: both are the largest of many
-# roundings, in another order. Above a hundredth of the largest value they may be faults as well.
+# A layer may be this many times as far from float64 as the reference is: both distances are the
+# largest of many rounding errors, in different orders. Above a hundredth of the largest value, they
+# may also be faults.
 MAX_ERROR_RATIO = 2.0
 MAX_ROUNDING = 1e-2
-FLOAT16_MAX = 65504.0  # the largest number of 16 bits
-# Of a report with layers that a second equal call of the model computes differently.
+FLOAT16_MAX = 65504.0  # the largest finite float16
+# The advice for layers that a second, equal call of the model computes differently.
 CALLS_DIFFER_MESSAGE = (
     "two equal calls of the model differ, first in {layer}, by {change:.2g}: forward samples "
     "random numbers or keeps state between calls, so there is no single correct result. Make it "
     "a function of its inputs"
 )
-# Of a row whose layer, as the Graph has it, isn't the model's own.
+# The advice for a row whose layer in the Graph differs from the model's own.
 UNFAITHFUL_MESSAGE = (
     "on the reference's own inputs, {layer} as loaded computes different values than in the "
     "model: this is not rounding"
 )
-# Of a row that could not be judged on its own inputs.
+# The advice for a row that could not be judged by its own inputs.
 NOT_OBSERVED_MESSAGE = (
     "its inputs are not kept, so amplified rounding can't be distinguished from a fault: verify "
     'with observe="all"'
@@ -115,7 +116,7 @@ class Match:
 
     @property
     def non_finite_text(self) -> str:
-        """NaN and infinities in words: "12 NaN, 1 infinity, first in channel 2"; "" for none."""
+        """NaN and infinities as text: "12 NaN, 1 infinity, first in channel 2"; "" for none."""
         infinities = "1 infinity" if self.inf == 1 else f"{self.inf:,} infinities"
         words = [f"{self.nan:,} NaN"] * bool(self.nan) + [infinities] * bool(self.inf)
         if self.channel is not None:
@@ -245,7 +246,7 @@ class Report(Generic[Row]):
 
     @property
     def found(self) -> str:
-        """The count in words: "17 of 17 layers match PyTorch", "17 + 16 of 17 + 17 layers …"."""
+        """The count as text: "17 of 17 layers match PyTorch", "17 + 16 of 17 + 17 layers …"."""
         rows = self.counted_rows
         if not rows and self.unable:
             return "no layer could be compared"
@@ -315,9 +316,9 @@ def match_layer(
     rtol: float = RTOL["float32"],
     largest: float | None = None,
 ) -> Match:
-    """One layer compared: ok when max|a − b| ≤ rtol · max|b| + 1e-6 over finite values.
+    """Compare one layer: ok if max|a − b| ≤ rtol · max|b| + 1e-6 over finite values.
 
-    `largest` is max|b| where `expected` has but samples of b.
+    `largest` is max|b| if `expected` has only samples of b.
     """
     if actual.shape != expected.shape:
         return Match(layer, np.inf, np.inf, np.inf, False)
@@ -339,9 +340,9 @@ def match_layer(
 def judge_float64(
     row: Match, actual: Array, expected: Array, exact: Array, largest: float | None = None
 ) -> Match:
-    """A row that failed in float32: ok where float64 is as near to the layer as to the reference.
+    """Judge a row that failed in float32: ok if float64 is about as near to it as to the reference.
 
-    `largest` is max|b| where the arrays are but samples.
+    `largest` is max|b| if the arrays are only samples.
     """
     if not np.isfinite(row.relative) or exact.shape != expected.shape:
         return row
@@ -357,7 +358,7 @@ def judge_float64(
 
 
 def max_error_from_float64(expected: Array, exact: Array) -> float:
-    """How far from the reference a layer may be that `judge_float64` would let pass, at most."""
+    """The largest distance from the reference at which `judge_float64` may accept a layer."""
     finite = np.isfinite(expected) & np.isfinite(exact)
     if exact.shape != expected.shape or not finite.any():
         return 0.0
@@ -367,11 +368,11 @@ def max_error_from_float64(expected: Array, exact: Array) -> float:
 
 
 def judge_own_inputs(row: Match, actual: Array, *own: Array) -> Match:
-    """A row that failed so too: ok where its own inputs give the same, in float64 or in float32.
+    """Judge a row that failed in float64, too: ok if its own inputs give the same values.
 
-    Rounding that the layers before have added, and this one has enlarged, is no fault; nor is a tie
-    that only float32 has, where a layer rounds to whole numbers as QuantizeLinear does. Each
-    element is compared with the nearest of its `own`.
+    `own` has these values, in float64 or float32. Rounding errors of earlier layers that this layer
+    amplifies are no fault; nor is a tie that only occurs in float32, in a layer that rounds to
+    integers, as QuantizeLinear does. Each element is compared with the nearest one in `own`.
     """
     if not np.isfinite(row.relative) or any(one.shape != actual.shape for one in own):
         return row
@@ -381,11 +382,11 @@ def judge_own_inputs(row: Match, actual: Array, *own: Array) -> Match:
 
 @dataclass
 class ReferenceNotes:
-    """What became known of a reference while it computed.
+    """Observations about a reference, collected while it is computed.
 
-    `repeat_errors`: how far a second equal call of the model is from the first, by key.
-    `uncomputable`: the keys that it cannot compute, with the reason. `engine` has computed in the
-    place of the usual one, empty if none has.
+    `repeat_errors`: the difference between two equal calls of the model, by key. `uncomputable`:
+    the keys that the reference cannot compute, with the reasons. `engine`: the engine that was used
+    in place of the usual one; empty for none.
     """
 
     repeat_errors: dict[str, float] = field(default_factory=dict)
@@ -399,10 +400,10 @@ IsFaithful = Callable[[str], bool]
 
 
 def nearest_elements(actual: Array, own: Sequence[Array]) -> Array:
-    """Of several arrays, for each element the one that is nearest to the actual."""
+    """For each element, the one among several arrays that is nearest to the actual element."""
     nearest, *others = own
     for one in others:
-        with np.errstate(invalid="ignore"):  # infinities, which are right or not by `match_layer`
+        with np.errstate(invalid="ignore"):  # infinities, which `match_layer` judges
             nearer = np.abs(actual - one) < np.abs(actual - nearest)
         nearest = np.where(nearer, one, nearest)
     return nearest
@@ -424,19 +425,19 @@ def compare_values(
     has_bends: bool = False,
     by_model: bool = False,
 ) -> Report[Match]:
-    """A report over what `actual` has of a Plan's computed values, with its precision's tolerance.
+    """Report on the computed values in `actual`, with the tolerance of the Plan's precision.
 
-    `complete` are the references where `expected` has but samples of them. `compute_float64` gives
-    keys in float64, as many as it can; it is asked only for what fails in float32. It runs the
-    model itself if `by_model`, else the Graph that was loaded. `recompute_layers` gives keys of
-    what `actual` has before them, in float64 or, as its second argument says, in float32; it is
-    asked for what fails then, for float32 where float64 fails, too. Nothing that follows from the
-    Graph clears a layer that isn't `is_faithful` to the model there. `notes` are the reference's:
-    rows that it computes otherwise in a second equal call are not ok, and those that it cannot
-    compute are left out. `disputed` says of a layer how its references are known to disagree, ""
-    where they aren't. `float16_keys` are keys that follow from numbers which the model itself
-    rounds to float16, and have its tolerance. `has_bends` says that `expected` are the values with
-    bends replayed.
+    `complete` are the whole references if `expected` has only samples of them. `compute_float64`
+    returns keys in float64, as many as it can; it is called only for rows that fail in float32. It
+    runs the model itself if `by_model`, otherwise the loaded Graph. `recompute_layers` returns keys
+    computed from the values in `actual` before them, in float64, or in float32 if its second
+    argument is False; it is called for rows that still fail, and for float32 only if float64 fails,
+    too. Results of the Graph never clear a layer that isn't `is_faithful` to the model. `notes` are
+    the reference's: rows that differ in a second, equal call are not ok, and keys that the
+    reference cannot compute are left out. `disputed` returns how a layer's references are known to
+    disagree, "" if they aren't. `float16_keys` follow from numbers that the model itself rounds to
+    float16, and have its tolerance. `has_bends` is whether `expected` are values with bends
+    replayed.
     """
     notes = notes or ReferenceNotes()
     changes = notes.repeat_errors
@@ -470,7 +471,7 @@ def compare_values(
             largest = most.get(row.layer) or _max_finite(expected[row.layer])
             rows[number] = judge_float64(row, *three, largest)
             double = rows[number].double
-            # A model's own float64 is another call of it: what lies far apart may be no rounding.
+            # A model's own float64 is a separate call: a large distance may not be rounding.
             is_far = double is not None and double[1] > MAX_ROUNDING * largest
             if rows[number].ok and (is_far or not by_model) and not is_faithful(row.layer):
                 rows[number] = replace(rows[number], ok=False)
@@ -479,7 +480,7 @@ def compare_values(
         for number, row in enumerate(rows):
             if row.ok:
                 continue
-            # One at a time: onnx.reference is slow, and the first wrong layer ends it.
+            # One at a time: onnx.reference is slow, and the loop ends at the first wrong layer.
             own: list[Array] = []
             for wide in (True, False):
                 if row.layer in changes or rows[number].ok:
@@ -493,7 +494,7 @@ def compare_values(
             if not own and not {*plan.computed} >= {layer.name for layer in plan.layers}:
                 advice = NOT_OBSERVED_MESSAGE
             if not rows[number].ok:
-                break  # what follows a layer that is wrong has its faults, and keeps its verdict
+                break  # later layers inherit the faults of a wrong one, and keep their verdicts
     values = {value.key: value for value in plan.values}
     for number, row in enumerate(rows):
         whole = (complete or actual)[row.layer]
@@ -543,7 +544,7 @@ def compare_values(
 
 
 def _float16_overflow(rows: Sequence[Match], true: Mapping[str, Array]) -> str:
-    """The first layer whose numbers 16 bits cannot hold, "" where they hold all."""
+    """The first layer with values that 16 bits cannot hold; "" for none."""
     large = (r.layer for r in rows if not r.in_python and _max_finite(true[r.layer]) > FLOAT16_MAX)
     return next(large, "")
 
@@ -554,7 +555,7 @@ def _max_finite(array: Array) -> float:
 
 
 def _count_non_finite(array: Array, nchw: NCHW) -> tuple[int, int, int | None]:
-    """How many NaN and infinities, and the channel of the first NaN or else infinity."""
+    """The numbers of NaN and infinities, and the channel of the first NaN, or else infinity."""
     wrong = ~np.isfinite(array.reshape(-1))
     if not wrong.any():
         return 0, 0, None

@@ -1,4 +1,4 @@
-"""Tables: the same rows for a terminal, for a notebook and for Markdown."""
+"""Tables: the same rows as text, HTML and Markdown."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Style = Literal["text", "html", "markdown"]
 def table(
     titles: Row, rows: Iterable[Row], style: Style = "text", *, numbers: Iterable[int] = ()
 ) -> str:
-    """A table of equally long rows; `titles` may be empty in "text".
+    """Format rows of equal length as a table; `titles` may be empty for "text".
 
-    "text" aligns columns by spaces, "html" escapes the cells, "markdown" escapes only bars: its
-    cells may hold Markdown. `numbers` are the columns that stand to the right.
+    "text" aligns columns by spaces, "html" escapes the cells, "markdown" escapes only bars, so that
+    its cells may contain Markdown. `numbers` are the right-aligned columns.
     """
     lines = [tuple(row) for row in rows]
     right = set(numbers)

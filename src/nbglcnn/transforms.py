@@ -72,7 +72,7 @@ def __getattr__(name: str) -> Any:
 
 
 def check_not_function(transform: Any) -> None:
-    """InputError for one of the functions here in the place of what it gives."""
+    """Raise InputError for one of the functions of this module in place of its result."""
     name = getattr(transform, "__name__", "")
     if name in __all__ and globals()[name] is transform:
         raise InputError(f"bend: {name} needs its arguments; call it, {name}(…)")
@@ -92,7 +92,7 @@ def ablate() -> Transform:
     """Set all elements to 0, NaN and infinities as well.
 
     Returns:
-        The transform.
+        Set all elements to 0, including NaN and infinities.
     """
     return _make_transform("ablate")
 
@@ -101,7 +101,7 @@ def invert() -> Transform:
     """Replace x by 1 − x.
 
     Returns:
-        The transform.
+        Set all elements to 0, including NaN and infinities.
     """
     return _make_transform("invert")
 
@@ -113,7 +113,7 @@ def multiply(factor: float) -> Transform:
         factor: The number that x is multiplied by.
 
     Returns:
-        The transform.
+        Set all elements to 0, including NaN and infinities.
 
     Raises:
         InputError: If `factor` is not a finite number.
@@ -130,7 +130,7 @@ def add(number: float) -> Transform:
         number: The number that is added.
 
     Returns:
-        The transform.
+        Set all elements to 0, including NaN and infinities.
 
     Raises:
         InputError: If `number` is not a finite number.
@@ -146,7 +146,7 @@ def clamp(low: float = 0.0, high: float = 1.0) -> Transform:
         high: The result for x > high. Default: 1.
 
     Returns:
-        The transform.
+        Set all elements to 0, including NaN and infinities.
 
     Raises:
         InputError: If a parameter is not a finite number.
@@ -161,7 +161,7 @@ def threshold(level: float = 0.5) -> Transform:
         level: The threshold. Default: 0.5.
 
     Returns:
-        The transform.
+        Set all elements to 0, including NaN and infinities.
 
     Raises:
         InputError: If `level` is not a finite number.
@@ -179,7 +179,7 @@ def contrast(factor: float = 1.5) -> Transform:
         factor: The contrast; 1 changes nothing. Default: 1.5.
 
     Returns:
-        The transform.
+        Set all elements to 0, including NaN and infinities.
 
     Raises:
         InputError: If `factor` is not a finite number.
@@ -192,15 +192,15 @@ def contrast(factor: float = 1.5) -> Transform:
 def saturation(factor: float = 1.5) -> Transform:
     """Replace x by grey + factor · (x − grey): the saturation of a colour picture.
 
-    Here grey = 0.299 red + 0.587 green + 0.114 blue. It uses all three channels, also if only some
-    of them are bent. Values must have 3 channels, or 4; the fourth (alpha) stays. `bend` raises an
-    InputError for others.
+    Here grey = 0.299 red + 0.587 green + 0.114 blue. It uses all three channels, even if only some
+    of them are bent. Values must have 3 or 4 channels; the fourth (alpha) doesn't change. `bend`
+    raises an InputError for others.
 
     Args:
         factor: The saturation; 0 removes all colour, 1 changes nothing. Default: 1.5.
 
     Returns:
-        The transform.
+        Set all elements to 0, including NaN and infinities.
 
     Raises:
         InputError: If `factor` is not a finite number.
@@ -221,7 +221,7 @@ def noise(std: float = 0.5, seed: int = 0) -> Transform:
         seed: An integer from 0 to 2²⁴ − 1 that selects the random numbers. Default: 0.
 
     Returns:
-        The transform.
+        Set all elements to 0, including NaN and infinities.
 
     Raises:
         InputError: If `std` or `seed` is out of range.
@@ -239,7 +239,7 @@ def salt_and_pepper(share: float = 0.1, seed: int = 0) -> Transform:
         seed: An integer from 0 to 2²⁴ − 1 that selects the pixels. Default: 0.
 
     Returns:
-        The transform.
+        Set all elements to 0, including NaN and infinities.
 
     Raises:
         InputError: If `share` or `seed` is out of range.
@@ -256,7 +256,7 @@ def blur(sigma: float = 1.0) -> Transform:
         sigma: The standard deviation in pixels, greater than 0, at most 16. Default: 1.
 
     Returns:
-        The transform.
+        Set all elements to 0, including NaN and infinities.
 
     Raises:
         InputError: If `sigma` is out of range.
@@ -274,7 +274,7 @@ def sharpen(amount: float = 1.0, sigma: float = 1.0) -> Transform:
         sigma: The standard deviation of the blur in pixels, greater than 0, at most 16. Default: 1.
 
     Returns:
-        The transform.
+        Set all elements to 0, including NaN and infinities.
 
     Raises:
         InputError: If `sigma` is out of range or `amount` is not a finite number.
@@ -283,12 +283,12 @@ def sharpen(amount: float = 1.0, sigma: float = 1.0) -> Transform:
 
 
 def edges() -> Transform:
-    """Compute the length of Sobel's gradient, divided by 4, so that a step of 1 gives 1.
+    """Compute the magnitude of the Sobel gradient, divided by 4, so that a step of 1 gives 1.
 
     Outside the map, the border is repeated.
 
     Returns:
-        The transform.
+        Set all elements to 0, including NaN and infinities.
 
     Source: `numpy.hypot` of `scipy.ndimage.sobel(…, mode="nearest")` along both axes.
     """
@@ -305,7 +305,7 @@ def pixelate(size: int = 4) -> Transform:
         size: The side of a block in pixels, an integer from 1 to 256. Default: 4.
 
     Returns:
-        The transform.
+        Set all elements to 0, including NaN and infinities.
 
     Raises:
         InputError: If `size` is out of range.
@@ -322,7 +322,7 @@ def erode(radius: int = 1) -> Transform:
         radius: The ellipse has 2 · radius + 1 pixels per side; an integer from 0 to 32. Default: 1.
 
     Returns:
-        The transform.
+        Set all elements to 0, including NaN and infinities.
 
     Raises:
         InputError: If `radius` is out of range.
@@ -341,7 +341,7 @@ def dilate(radius: int = 1) -> Transform:
         radius: The ellipse has 2 · radius + 1 pixels per side; an integer from 0 to 32. Default: 1.
 
     Returns:
-        The transform.
+        Set all elements to 0, including NaN and infinities.
 
     Raises:
         InputError: If `radius` is out of range.
@@ -361,7 +361,7 @@ def translate(x: float = 0.0, y: float = 0.0) -> Transform:
         y: The distance down, in heights of the map. Default: 0.
 
     Returns:
-        The transform.
+        Set all elements to 0, including NaN and infinities.
 
     Raises:
         InputError: If a parameter is not a finite number.
@@ -372,13 +372,13 @@ def translate(x: float = 0.0, y: float = 0.0) -> Transform:
 def scale(factor: float) -> Transform:
     """Enlarge the map around its centre, with bilinear interpolation.
 
-    Outside the map, x is 0. The shape of the map stays.
+    Outside the map, x is 0. The shape of the map doesn't change.
 
     Args:
         factor: The factor, greater than 0; less than 1 shrinks.
 
     Returns:
-        The transform.
+        Set all elements to 0, including NaN and infinities.
 
     Raises:
         InputError: If `factor` is not greater than 0.
@@ -395,7 +395,7 @@ def rotate(degrees: float) -> Transform:
         degrees: The angle in degrees.
 
     Returns:
-        The transform.
+        Set all elements to 0, including NaN and infinities.
 
     Raises:
         InputError: If `degrees` is not a finite number.
@@ -407,7 +407,7 @@ def flip_h() -> Transform:
     """Flip the map horizontally: exchange left and right.
 
     Returns:
-        The transform.
+        Set all elements to 0, including NaN and infinities.
     """
     return _make_transform("flip_h")
 
@@ -416,7 +416,7 @@ def flip_v() -> Transform:
     """Flip the map vertically: exchange top and bottom.
 
     Returns:
-        The transform.
+        Set all elements to 0, including NaN and infinities.
     """
     return _make_transform("flip_v")
 
@@ -434,7 +434,7 @@ def occlude(x: float = 0.5, y: float = 0.5, size: int = 8, value: float = 0.0) -
         value: The value of the patch. Default: 0.
 
     Returns:
-        The transform.
+        Set all elements to 0, including NaN and infinities.
 
     Raises:
         InputError: If a parameter is not a finite number, or `size` is out of range.
@@ -447,15 +447,15 @@ def glsl(source: str, **parameters: float) -> Transform:
 
     The code can read the integers `example`, `channel`, `row`, `column`, `examples`, `channels`,
     `height` and `width`, and its parameters by name. It runs on a graphics device only:
-    `apply_bends` and `verify` refuse it. It is compiled when a bend uses it; an error of the
-    compiler names the line.
+    `apply_bends` and `verify` reject it. It is compiled when a bend uses it; a compiler error names
+    the line.
 
     Args:
         source: The statements, in ASCII, without directives.
         **parameters: Up to eight numbers by name.
 
     Returns:
-        The transform.
+        Set all elements to 0, including NaN and infinities.
 
     Raises:
         InputError: If the code is empty, doesn't set `y`, contains directives or unmatched braces,

@@ -14,7 +14,7 @@ from nbglcnn.ops.operator import Shape
 from nbglcnn.ops.receptive_field import OperatorField
 from nbglcnn.plan import schema as p
 
-# Places of one value. Where more axes than the maps' own would tell more apart, those suffice.
+# Most positions tracked per value. If the tracked axes exceed this, fall back to `map_axes`.
 MAX_POSITIONS = 2**20
 
 Flags = tuple[bool, ...]
@@ -31,7 +31,7 @@ class ReceptiveFields:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._fields: dict[str, Sequence[OperatorField | None]] = {}  # by the output's name
+        self._fields: dict[str, Sequence[OperatorField | None]] = {}  # by output name
         self._table: dict[p.FieldMap, int] = {}
         self.position_axes = {name: map_axes(graph.shape(name)) for name in graph.inputs}
         for node in graph.nodes:
@@ -44,25 +44,26 @@ class ReceptiveFields:
 
     @property
     def table(self) -> tuple[p.FieldMap, ...]:
-        """All that `receptive_reads` has numbered."""
+        """All field maps to which `receptive_reads` has given an index."""
         return tuple(self._table)
 
     def receptive_reads(
         self, value: str, nodes: Iterable[Node], sources: Mapping[str, int]
     ) -> tuple[ReadRow, ...]:
-        """What a layer's value reads of `sources`, by their numbers, through these nodes.
+        """Return the read relations from a layer's value back to `sources` through these nodes.
 
-        Values between that one reader reads place by place are that reader itself.
+        The numbers in a row are 0 for `value` and those in `sources`. A value whose only reader
+        reads it position by position shares the reader's number.
         """
         if value not in self.position_axes or not math.prod(self._graph.shape(value)):
-            return ()  # it follows from weights alone, or has no places
+            return ()  # value depends only on weights, or has no elements
         number = {value: 0, **sources}
         readers: dict[str, dict[tuple[int, p.FieldMap], None]] = {name: {} for name in sources}
         steps: list[ReadRow] = []
         if value in sources:
             readers[value][0, self._identity_field(value)] = None
         last = len(sources)
-        # In reverse order: what reads a value comes before what makes it.
+        # Reverse order: visit the readers of a value before its producer.
         for node in {node.name: node for node in nodes}.values():
             for name in node.outputs:
                 if name != value and name not in readers:
@@ -94,17 +95,17 @@ class ReceptiveFields:
         return tuple(axis in places for axis in range(len(self._graph.shape(name))))
 
     def input_fields(self, name: str) -> Sequence[OperatorField | None]:
-        """How a value is linked to each input of the node that gives it."""
+        """The receptive field of a value in each input of the node that computes it."""
         return self._fields[name]
 
     def source_fields(self, node: Node, name: str) -> Iterable[tuple[str, OperatorField]]:
-        """The values that a node reads for one of its outputs, and their links."""
+        """Yield the values that a node reads for one of its outputs, with their operator fields."""
         for source, linked in zip(node.inputs, self._fields[name], strict=True):
             if linked is not None and source in self.position_axes:
                 yield source, linked
 
     def _source_receptive_fields(self, node: Node, name: str) -> Iterable[tuple[str, p.FieldMap]]:
-        """The values that a node reads for one of its outputs, and which of their places."""
+        """Yield the values that a node reads for one of its outputs, with their field maps."""
         for source, linked in self.source_fields(node, name):
             yield source, self._receptive_field(name, source, linked)
 
@@ -138,7 +139,7 @@ class ReceptiveFields:
         return p.FieldMap(sizes[0], sizes[1], axes)
 
     def _followed_axes(self, node: Node, name: str) -> tuple[int, ...]:
-        """The axes of an output along which the places of inputs can be told apart."""
+        """The axes of an output along which positions depend on different input positions."""
         shape = self._graph.shape(name)
         units = _stride_spans(shape)
         found: set[int] = set()
@@ -179,7 +180,7 @@ def _stride_spans(shape: Shape) -> list[tuple[int, int]]:
 
 
 def _view_flags(shape: Shape, flags: Flags, view: Shape) -> Flags | None:
-    """The flags of the axes of a view; None where an axis of it mixes flagged and other axes."""
+    """Return the flag of each axis of a view, or None if one of its axes mixes both flag values."""
     return flags if view == shape else nchw_flags(shape, flags, view)
 
 

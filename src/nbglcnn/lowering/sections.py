@@ -1,4 +1,4 @@
-"""A Graph's sections and carries on their way into a Plan: order, checks, and what is kept."""
+"""A Graph's sections and carries in a Plan: order, checks, and values and textures to keep."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from nbglcnn.plan import schema as p
 
 
 def section_names(graph: Graph) -> tuple[str, ...]:
-    """The sections in the order in which nodes name them; of a graph without nodes the one."""
+    """The section names in the order of the nodes; the forward section if there are no nodes."""
     return tuple(dict.fromkeys(node.section for node in graph.nodes)) or (FORWARD_SECTION,)
 
 
 def group_by_section(graph: Graph) -> Graph:
-    """The graph with the nodes of each section together.
+    """Return the graph with its nodes sorted by section.
 
-    ModelError where a node reads from a later section, or where a carry's values don't fit.
+    Raises ModelError if a node reads from a later section, or if the values of a carry don't fit.
     """
     order = {name: number for number, name in enumerate(section_names(graph))}
     made = {name: node.section for node in graph.nodes for name in node.outputs if name}
@@ -53,14 +53,14 @@ def _check_carry(graph: Graph, carry: Carry, made: Iterable[str]) -> None:
 
 
 def section_of(graph: Graph, value: str) -> str:
-    """The section that computes a value; the first one where none does."""
+    """The section that computes a value; the first section if no node computes it."""
     return next(
         (node.section for node in graph.nodes if value in node.outputs), section_names(graph)[0]
     )
 
 
 def cross_section_values(graph: Graph) -> set[str]:
-    """Values that are wanted beyond their own section: another one reads them, or a commit."""
+    """Values used outside their own section: read by another section, or the source of a carry."""
     made = {name: node.section for node in graph.nodes for name in node.outputs if name}
     found = {carry.source for carry in graph.carries}
     for node in graph.nodes:
@@ -69,7 +69,7 @@ def cross_section_values(graph: Graph) -> set[str]:
 
 
 def shared_textures(passes: Sequence[p.Pass], sections: Sequence[p.Section]) -> set[int]:
-    """Textures that one section writes and another reads: nothing else may be drawn there."""
+    """Textures that one section writes and another reads; no other pass may write to them."""
     writer: dict[int, str] = {}
     found: set[int] = set()
     for section in sections:

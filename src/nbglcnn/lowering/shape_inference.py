@@ -1,4 +1,4 @@
-"""The shape of every value by the operators' own rules, and which nodes cannot run."""
+"""Shape inference by the operators' own rules, and detection of nodes that cannot run."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from nbglcnn.graph import Graph, Node, Value, attribute_values
 from nbglcnn.ops import CUSTOM_OPERATORS, OPERATOR_RECORDS, OPERATORS
 from nbglcnn.ops.gradient_builder import CUSTOM_DOMAIN
 
-MAX_ELEMENTS = 2**28  # elements of one value: a gibibyte of float32
-MAX_REASON_LENGTH = 500  # characters of a reason: shapes and attributes in it may be very long
+MAX_ELEMENTS = 2**28  # elements of one value: 1 GiB of float32
+MAX_REASON_LENGTH = 500  # characters of a reason, whose shapes and attributes may be very long
 
 
 def unsupported_message(name: str) -> str | None:
-    """What is said of an operator without a record; None of one that has one."""
+    """The error message for an operator without a record; None if the operator has a record."""
     if name in OPERATORS:
         return None
     count = len(OPERATORS)
@@ -26,7 +26,7 @@ def unsupported_message(name: str) -> str | None:
 
 
 def node_problem(graph: Graph, node: Node) -> str | None:
-    """Why a node cannot run, in words that follow its name; None when it can."""
+    """Return the reason why a node cannot run, as text to follow its name, or None if it can."""
     if node.python_fallback is not None:
         return None
     known = {"": OPERATORS, "ai.onnx": OPERATORS, CUSTOM_DOMAIN: CUSTOM_OPERATORS}
@@ -60,21 +60,21 @@ def _is_random(node: Node) -> bool:
 
 
 def python_fallback_nodes(graph: Graph) -> dict[str, str]:
-    """The nodes that cannot run, and why, but for those that would give other numbers each time."""
+    """The nodes that cannot run and the reason for each, without the nodes that sample randomly."""
     _, problems = infer_known_shapes(graph)
     drawn = {node.name for node in graph.nodes if _is_random(node)}
     return {name: reason for name, reason in problems.items() if name not in drawn}
 
 
 def layer_name(node: Node) -> str:
-    """How users know the layer a node belongs to."""
+    """The name under which users know the layer that a node belongs to."""
     return node.module or node.name or (node.outputs[0] if node.outputs else node.op)
 
 
 def infer_shapes(graph: Graph) -> Graph:
-    """The graph with every shape computed by its operator's own rule; exporters declare wrong ones.
+    """Return the graph with inferred shapes, because some exporters declare wrong shapes.
 
-    UnsupportedOperator at the first node that cannot run.
+    Raises UnsupportedOperator at the first node that cannot run.
     """
     known, problems = infer_known_shapes(graph)
     for node in graph.nodes:
@@ -85,9 +85,9 @@ def infer_shapes(graph: Graph) -> Graph:
 
 
 def infer_known_shapes(graph: Graph) -> tuple[Graph, dict[str, str]]:
-    """The graph with our shapes where they can be had, and for each node that cannot run, why.
+    """Return the graph with inferred shapes where possible, and why each other node cannot run.
 
-    Behind such a node declared shapes are taken as they are.
+    The output shapes of a node that cannot run are taken from its declaration.
     """
     values: dict[str, Value] = dict(graph.values)
     known = replace(graph, values=values)
@@ -119,7 +119,7 @@ def infer_known_shapes(graph: Graph) -> tuple[Graph, dict[str, str]]:
 
 
 def _has_empty_input(graph: Graph, node: Node, shapes: Sequence[tuple[int, ...]]) -> bool:
-    """Whether something is to be computed from a run-time input without elements."""
+    """Whether a node computes a non-empty output from a run-time input without elements."""
     values = (graph.values[name] for name in node.inputs if name)
     empty = any(0 in value.shape and not value.is_constant for value in values)
     return empty and any(math.prod(shape) for shape in shapes)

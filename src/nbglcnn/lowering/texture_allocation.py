@@ -1,4 +1,4 @@
-"""What is settled when all passes are known: textures' formats, and which share memory."""
+"""The last steps once all passes are known: assign texture formats and share texture memory."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from nbglcnn.plan import schema as p
 
 
 def assign_formats(builder: Builder) -> None:
-    """Give every texture its format, now that all is known of what lies where."""
-    for carry in builder.carries * 2:  # of two that share a source the second may know more
+    """Assign a format to every texture; needs the final layout of all values."""
+    for carry in builder.carries * 2:  # 2nd round: carries may share a source
         builder.formats.share_format(carry.source, carry.target)
     builder.textures = [
         msgspec.structs.replace(texture, format=builder.formats.format_of(number))
@@ -23,11 +23,12 @@ def assign_formats(builder: Builder) -> None:
 def reuse_textures(
     builder: Builder, kept: set[int], observe: str | Collection[str]
 ) -> dict[int, int]:
-    """Let textures that nobody observes share memory when their lifetimes don't overlap.
+    """Let unobserved textures share memory if their lifetimes don't overlap.
 
-    `kept` are never shared: weights, staging, observed values. Only equal ones share, and those
-    with an edge of zeros only with each other: the rest draw there. Returns the new number of every
-    texture still in use; UnsupportedModel where these take too much together.
+    Textures in `kept` are never shared: weights, staging, observed values. Textures share memory
+    only if they are equal, and textures with a border of zeros share only with each other, because
+    other passes would draw over the border. Returns the new number of every texture still in use.
+    Raises UnsupportedModel if the textures exceed the memory budget.
     """
 
     def kind(texture: int) -> tuple[p.Texture, bool]:
@@ -40,7 +41,8 @@ def reuse_textures(
     renamed: dict[int, int] = {}
     free: dict[tuple[p.Texture, bool], list[int]] = {}
     for number, step in enumerate(builder.passes):
-        # The output is chosen before the inputs are freed: a pass must not write what it reads.
+        # Choose the output before freeing the inputs: a pass must not write a texture that it
+        # reads.
         if step.output not in kept and step.output not in renamed:
             pool = free.get(kind(step.output), [])
             renamed[step.output] = pool.pop() if pool else step.output
@@ -59,6 +61,6 @@ def reuse_textures(
 
 
 def renumber_pass(step: p.Pass, moved: Mapping[int, int]) -> p.Pass:
-    """A pass with its textures renumbered."""
+    """Return a pass with its textures renumbered."""
     inputs = tuple(moved[t] for t in step.inputs)
     return msgspec.structs.replace(step, inputs=inputs, output=moved[step.output])

@@ -1,4 +1,4 @@
-"""The numbers between which a value lies, as far as the network says: for pictures and bars."""
+"""The known range of each value, for scaling pictures and bars."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from nbglcnn.plan import schema as p
 UNBOUNDED: p.Bounds = (None, None)
 UNIT_RANGE: p.Bounds = (0.0, 1.0)  # black and white
 BYTE_RANGE: p.Bounds = (0.0, 255.0)
-IMAGE_CHANNELS = (1, 3)  # channels of an output or an input that is a picture
+IMAGE_CHANNELS = (1, 3)  # channel counts of an image output or input
 
-# Explanations of operators whose outputs are elements of their first input, or means of some.
+# Explanation kinds of operators whose outputs are elements of their first input or means of them.
 RANGE_PRESERVING = frozenset(("same", "moved", "chosen", "max pool", "mean pool", "resampling"))
-# Of operators of one constant, written on the right.
+# Operators with one constant operand, as the right operand.
 AFFINE_OPERATORS: Mapping[str, Callable[[float, float], float]] = {
     "Add": lambda x, by: x + by,
     "Sub": lambda x, by: x - by,
     "Mul": lambda x, by: x * by,
     "Div": lambda x, by: x / by,
 }
-# Ranges of functions that have no end at which they saturate, as an activation has (`bounds`).
+# Ranges of functions without a saturation bound (`bounds`), unlike activations.
 HALF_PI = float(np.float32(np.pi / 2))
 FUNCTION_RANGES: Mapping[str, tuple[float, float]] = {
     "Sin": (-1.0, 1.0),
@@ -44,7 +44,7 @@ ROUNDING_OPERATORS: Mapping[str, Callable[[float], np.floating[Any]]] = {
 
 
 class ValueRanges:
-    """The limits of each value of a Graph."""
+    """The lower and upper bound of each value of a Graph."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -52,21 +52,21 @@ class ValueRanges:
         self._bounds_of_value: dict[str, p.Bounds] = {
             name: UNIT_RANGE if name in graph.picture_fits else UNBOUNDED for name in graph.inputs
         }
-        for node in graph.nodes:  # each behind those that it reads
+        for node in graph.nodes:  # in topological order
             found = self._node_bounds(node)
             self._bounds_of_value.update((name, found) for name in node.outputs if name)
 
     def range_of(self, key: Key, nchw: tuple[int, int, int, int]) -> p.Bounds:
-        """The limits of a key's value that is shown as `nchw`.
+        """The bounds of a key's value, displayed in the shape `nchw`.
 
-        An output that is a picture has those of the last layer, else black and white as
-        `preprocess` has them, else 0 and 1; an input that is one those of its pictures.
+        An image output uses the last layer's bounds, else the preprocessed black and white, else 0
+        and 1. An image input uses the range of its source pictures.
         """
         image = len(self._graph.shape(key.value)) == 4 and nchw[1] in IMAGE_CHANNELS and nchw[2] > 1
         if key.kind == "input":
             if not image:
                 return UNBOUNDED
-            if key.value in self._graph.picture_fits:  # the picture in front of `preprocess`
+            if key.value in self._graph.picture_fits:  # the picture before `preprocess`
                 return UNIT_RANGE
             return BYTE_RANGE if self._graph.values[key.value].dtype == np.uint8 else UNBOUNDED
         found = _closed_or_unbounded(self._value_bounds(key.value))
@@ -75,7 +75,7 @@ class ValueRanges:
         return found
 
     def _preprocess_range(self, name: str) -> p.Bounds | None:
-        """Black and white behind the last step of `preprocess`, the same for all channels."""
+        """Black and white after the last `preprocess` step, the same for all channels."""
         steps = [one for one in self._graph.preprocess if name.startswith(_comparison_prefix(one))]
         if not steps:
             return None
@@ -83,7 +83,7 @@ class ValueRanges:
         return None if found == UNBOUNDED else found
 
     def _value_bounds(self, name: str) -> p.Bounds:
-        """The ends of a value, each of them None where the network doesn't say it."""
+        """The bounds of a value; a bound is None if the network doesn't determine it."""
         if name in self._bounds_of_value:
             return self._bounds_of_value[name]
         data = self._graph.static_data(name)
@@ -126,7 +126,7 @@ class ValueRanges:
         return UNBOUNDED
 
     def _affine_bounds(self, node: Node) -> p.Bounds:
-        """Of a value and one number, the same for all elements."""
+        """The bounds after arithmetic with one number that is the same for all elements."""
         first, second = node.inputs
         data = self._graph.static_data(second)
         turned = data is None and node.op in ("Add", "Mul", "Sub")
@@ -141,13 +141,13 @@ class ValueRanges:
         sign = -1.0 if turned and node.op == "Sub" else 1.0
 
         def made(x: float) -> float:
-            return float(np.float32(sign * AFFINE_OPERATORS[node.op](x, by))) + 0.0  # no −0
+            return float(np.float32(sign * AFFINE_OPERATORS[node.op](x, by))) + 0.0  # avoids −0
 
         least, most = (_map_end(made, end) for end in self._value_bounds(first))
         return (least, most) if made(1.0) > made(0.0) else (most, least)
 
     def _is_softsign(self, node: Node) -> bool:
-        """Whether a quotient is x / (1 + |x|), as PyTorch exports Softsign."""
+        """Whether a quotient is x / (1 + |x|), the form in which PyTorch exports Softsign."""
         x, below = node.inputs
         added = self._producers.get(below)
         if added is None or added.op != "Add":
@@ -159,12 +159,12 @@ class ValueRanges:
         return False
 
     def _padding_value(self, node: Node) -> float:
-        """The number that stands around a padded map."""
+        """The number with which a map is padded."""
         data = self._graph.constant(node.inputs[2]) if len(node.inputs) > 2 else None
         return 0.0 if data is None else float(data.reshape(()))
 
     def _is_weighted_mean(self, node: Node) -> bool:
-        """Whether a convolution takes a weighted mean at each place, as a change to grey does."""
+        """Whether a convolution is a weighted mean at each position, like a conversion to grey."""
         weight = self._graph.static_data(node.inputs[1])
         if weight is None or any(node.inputs[2:]) or any(node.attributes.get("pads", ())):  # type: ignore[arg-type]
             return False
@@ -174,12 +174,12 @@ class ValueRanges:
 
 
 def _comparison_prefix(name: str) -> str:
-    """What stands before a step's key: "A." or "B." of two networks that are compared."""
+    """The prefix of a step's key: "A." or "B." if two networks are compared, else empty."""
     return name[: name.rindex("preprocess.")] if "preprocess." in name else ""
 
 
 def _closed_or_unbounded(bounds: p.Bounds) -> p.Bounds:
-    """Both ends of a value, or neither."""
+    """Return the bounds if both are known and low < high, else `UNBOUNDED`."""
     least, most = bounds
     return bounds if least is not None and most is not None and least < most else UNBOUNDED
 
@@ -191,7 +191,7 @@ def _map_end(of: Callable[[float], float], end: float | None) -> float | None:
 def _clip_end(
     end: float | None, low: float | None, high: float | None, otherwise: float | None
 ) -> float | None:
-    """An end of a value that is clipped to `low` and `high`; `otherwise` where it has none."""
+    """One bound after clipping to `low` and `high`; `otherwise` if the bound is unknown."""
     if end is None:
         return otherwise
     end = end if low is None else max(end, low)
@@ -199,7 +199,7 @@ def _clip_end(
 
 
 def _join_bounds(operator: str, bounds: Sequence[p.Bounds]) -> p.Bounds:
-    """What the concatenation, the maximum or the minimum of several values lies between."""
+    """The bounds of the concatenation, maximum or minimum of several values."""
     lows, highs = zip(*bounds, strict=True)
     least = [low for low in lows if low is not None]
     most = [high for high in highs if high is not None]
@@ -212,7 +212,7 @@ def _join_bounds(operator: str, bounds: Sequence[p.Bounds]) -> p.Bounds:
 
 
 def _data_bounds(data: Array) -> p.Bounds:
-    """The least and the largest number of a constant."""
+    """The minimum and maximum of a constant."""
     if data.dtype.kind not in "fiu" or not data.size or not np.isfinite(data).all():
         return UNBOUNDED
     return float(data.min()), float(data.max())

@@ -1,1 +1,1 @@
-"""Notebook applications and what is special in each, with private names of ipykernel and marimo."""
+"""Adapters for notebook hosts; the package that uses private names of ipykernel and marimo."""

@@ -1,11 +1,12 @@
-"""Waiting for a page inside a running cell; the only file that knows ipykernel's private names.
+"""Waiting for a page inside a running cell; the only file that uses ipykernel's private names.
 
-While a cell runs, the page's messages lie in the kernel's queue. A `MessagePump` takes those meant
-for a Viewer out of it, and what a reloaded page asks to show its widgets again, and puts every
-other one back in order: cells that were queued meanwhile run afterwards, other widgets' callbacks
-too. It reads the stream of the calling thread's own (sub)shell, so it also works in widget
-callbacks. Tried on ipykernel 6.30, 7.0, 7.3 and 7.4, with JupyterLab's `commsOverSubshells` on and
-off; where the names are missing, waiting is what's left.
+While a cell runs, the page's messages wait in the kernel's queue. A `MessagePump` takes two kinds
+of messages out of the queue: those for a Viewer, and the requests with which a reloaded page
+restores its widgets. It puts all other messages back in order, so queued cells and other widgets'
+callbacks run after the cell. It reads the stream of the calling thread's own (sub)shell, so it also
+works in widget callbacks. Tested with ipykernel 6.30, 7.0, 7.3 and 7.4, with JupyterLab's
+`commsOverSubshells` on and off. If a private name is missing, the fallback is to wait without
+delivering messages.
 """
 
 from __future__ import annotations
@@ -26,27 +27,27 @@ from typing import Any, Protocol
 from nbglcnn.notebook import marimo
 from nbglcnn.notebook.inbox import inboxes_by_comm
 
-POLLOUT = 2  # zmq.POLLOUT; where there is no kernel there may be no zmq
-POLL_MS = 2  # also how late an answer is seen that another thread delivers
-AWAIT_INTERVAL_S = 0.002  # between two looks at the queue while an `await` lets other tasks run
+POLLOUT = 2  # zmq.POLLOUT; zmq may be missing where there is no kernel
+POLL_MS = 2  # also the latency for replies that another thread delivers
+AWAIT_INTERVAL_S = 0.002  # between two polls of the queue, while an `await` lets other tasks run
 WIDGET_CONTROL_TARGET = (
-    "jupyter.widget.control"  # target of the comm on which a page asks for widgets' states
+    "jupyter.widget.control"  # comm target through which a page requests widget states
 )
 
 IsDone = Callable[[], bool]
 
 
-_replay_tasks: set[asyncio.Future[Any]] = set()  # messages put back, until their handlers have run
-_thread_state = threading.local()  # .hold: the pump at work in this thread
+_replay_tasks: set[asyncio.Future[Any]] = set()  # messages put back, until their handlers are done
+_thread_state = threading.local()  # .hold: the active pump of this thread
 
 
 class MessagePump(Protocol):
-    """What takes a page's messages out of a host's queue; a context while it does."""
+    """A context manager that takes a page's messages out of a host's queue while it is active."""
 
     def __enter__(self) -> MessagePump: ...
     def __exit__(self, *_: object) -> None: ...
     def deliver_one(self, ms: int) -> bool:
-        """Take one message if one comes within `ms` milliseconds; whether one came."""
+        """Take one message if one arrives within `ms` milliseconds; return whether one arrived."""
 
 
 def running_kernel() -> Any:
@@ -58,7 +59,7 @@ def running_kernel() -> Any:
 
 
 def current_cell() -> tuple[str, str] | None:
-    """(id of the cell that is running, id of this execution of it), where the host says so."""
+    """(id of the running cell, id of this execution), or None if the host doesn't provide them."""
     try:
         parent = running_kernel().get_parent("shell")
         cell, execution = parent["metadata"]["cellId"], parent["header"]["msg_id"]
@@ -68,7 +69,7 @@ def current_cell() -> tuple[str, str] | None:
 
 
 def wait_until(done: IsDone) -> None:
-    """Block until `done()` is true (or raises), delivering the page's messages meanwhile."""
+    """Block until `done()` is true (or raises), and deliver the page's messages meanwhile."""
     with _shared_pump() as pump:
         while not done():
             if pump is None:
@@ -78,17 +79,18 @@ def wait_until(done: IsDone) -> None:
 
 
 def deliver_pending() -> None:
-    """Deliver what pages have said by now; nothing on a thread to which nobody speaks."""
+    """Deliver all messages that pages have sent so far; no-op on a thread without a pump."""
     with _shared_pump() as pump:
         while pump is not None and _deliver_one(pump, 0):
             pass
 
 
 async def wait_until_async(done: IsDone) -> None:
-    """Wait until `done()` is true (or raises); other tasks go on.
+    """Wait until `done()` is true (or raises), and let other tasks run meanwhile.
 
-    The pump stays at work all the while: a message that ipykernel 7.0 to 7.3 took itself between
-    two looks would wait for the end of the cell. 7.4 delivers by itself while a cell awaits.
+    The pump stays active throughout. Otherwise ipykernel 7.0 to 7.3 could take a message between
+    two polls and hold it until the cell ends. ipykernel 7.4 delivers messages itself while a cell
+    awaits.
     """
     while True:
         with _shared_pump(awaiting=True) as pump:
@@ -104,7 +106,7 @@ async def wait_until_async(done: IsDone) -> None:
 
 @dataclass
 class _SharedPump:
-    """A thread's pump at work: all that wait there share it, and the last one undoes it."""
+    """A thread's active pump, shared by all waiters; the last waiter closes it."""
 
     pump: MessagePump
     exit_stack: ExitStack
@@ -121,7 +123,8 @@ def _deliver_one(pump: MessagePump, ms: int) -> bool:
 
 @contextmanager
 def _shared_pump(*, awaiting: bool = False) -> Iterator[MessagePump | None]:
-    # An observer that a message calls may read again, and several tasks may await: all share one.
+    # An observer that a message triggers may read again, and several tasks may await: they share
+    # one.
     hold: _SharedPump | None = getattr(_thread_state, "hold", None) or _start_pump(awaiting)
     if hold is None:
         yield None
@@ -131,7 +134,7 @@ def _shared_pump(*, awaiting: bool = False) -> Iterator[MessagePump | None]:
     try:
         yield hold.pump
     except Interrupted:
-        pass  # `exit_stack` says so; or here, when others go on waiting
+        pass  # the exit stack raises, or the code below if other waiters remain
     finally:
         hold.users -= 1
         if hold.users == 0:
@@ -152,24 +155,22 @@ def _start_pump(awaiting: bool) -> _SharedPump | None:
         return _SharedPump(pump, undo.pop_all(), interrupts)
 
 
-class Interrupted(Exception):  # never leaves this file
-    """The user interrupted the kernel while the pump was at work."""
+class Interrupted(Exception):  # internal to this file
+    """The user interrupted the kernel while the pump was active."""
 
 
 @contextmanager
 def _deferred_interrupts() -> Iterator[list[tuple[int, FrameType | None]]]:
-    """Ctrl-C only between two messages, so that none is lost.
+    """Defer Ctrl-C until between two messages, so that no message is lost.
 
-    It is noted, and `_deliver_one` raises.
+    The handler records the signal, and `_deliver_one` raises.
     """
     caught: list[tuple[int, FrameType | None]] = []
     if threading.current_thread() is not threading.main_thread():
         yield caught
         return
     previous = signal.getsignal(signal.SIGINT)
-    if (
-        previous == signal.SIG_IGN
-    ):  # nothing runs that could be interrupted: a task in the background
+    if previous == signal.SIG_IGN:  # a background task: nothing to interrupt
         yield caught
         return
     signal.signal(signal.SIGINT, lambda number, frame: caught.append((number, frame)))
@@ -178,24 +179,24 @@ def _deferred_interrupts() -> Iterator[list[tuple[int, FrameType | None]]]:
     finally:
         signal.signal(signal.SIGINT, previous)
     if caught and callable(previous):
-        previous(*caught[0])  # ipykernel's raises KeyboardInterrupt
+        previous(*caught[0])  # ipykernel's handler raises KeyboardInterrupt
 
 
 def _parent_identities(kernel: Any) -> Any:
-    """Whom replies to the cell that is running go to."""
+    """The routing identities for replies to the running cell."""
     since_7 = getattr(kernel, "_shell_parent_ident", None)
     return since_7.get() if since_7 is not None else kernel._parent_ident["shell"]
 
 
 def _held_messages() -> list[Any]:
-    """Messages that ipykernel 7 took off the stream as the cell began, and holds until its end.
+    """Messages that ipykernel 7 took off the stream when the cell began and holds until its end.
 
-    Among them may be what a page that was just reloaded asks. A kernel that sees one of them again
-    refuses it, in its log.
+    They may include the restore requests of a page that was just reloaded. When the kernel later
+    handles such a message again, it rejects the duplicate and logs this.
     """
     found = []
-    with suppress(RuntimeError):  # no loop runs here
-        # Their names count up: in the order in which they came.
+    with suppress(RuntimeError):  # no event loop in this thread
+        # Task names are numbered in order of arrival.
         for task in sorted(
             asyncio.all_tasks(), key=lambda one: (len(one.get_name()), one.get_name())
         ):
@@ -205,26 +206,26 @@ def _held_messages() -> list[Any]:
                 continue
             if frame.f_code.co_name == "shell_main":
                 found.append(frame.f_locals.get("msg"))
-            elif frame.f_code.co_name == "run_in_context":  # becomes a task of shell_main
+            elif frame.f_code.co_name == "run_in_context":  # becomes a shell_main task
                 is_new = inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
                 found += [*frame.f_locals.get("args", ())][-1:] if is_new else []
     return [parts for parts in found if isinstance(parts, list)]
 
 
 class IPythonPump:
-    """Holds this thread's stream of requests and hands out what is for a Viewer."""
+    """Takes over this thread's request stream and delivers the messages for a Viewer."""
 
     def __init__(self, kernel: Any, stream: Any, replies: Any) -> None:
         self._kernel = kernel
         self._stream = stream
-        self._replies = replies  # where answers to requests go
+        self._replies = replies  # socket for replies to requests
         self._socket = stream.socket
         self._callback = stream._recv_callback
         self._deferred: list[Any] = []
 
     @staticmethod
     def for_thread() -> IPythonPump | None:
-        """A Pump for this thread; None where there is nothing to pump."""
+        """Return a pump for this thread, or None if there is no stream to read."""
         instance = running_kernel()
         try:
             manager = getattr(getattr(instance, "shell_channel_thread", None), "manager", None)
@@ -240,7 +241,7 @@ class IPythonPump:
                 IPythonPump(instance, stream, replies) if callable(stream._recv_callback) else None
             )
         except (AttributeError, RuntimeError, KeyError):
-            return None  # a user's thread, or an ipykernel that has changed
+            return None  # a user's thread, or a changed ipykernel
 
     def __enter__(self) -> IPythonPump:
         self._stream.stop_on_recv()
@@ -256,11 +257,11 @@ class IPythonPump:
             result = self._callback(parts)
             if inspect.isawaitable(result):
                 task = asyncio.ensure_future(result)
-                _replay_tasks.add(task)  # asyncio itself keeps no reference
+                _replay_tasks.add(task)  # asyncio keeps only weak references
                 task.add_done_callback(_replay_tasks.discard)
 
     def deliver_one(self, ms: int) -> bool:
-        """Take one message if one comes within `ms` milliseconds; whether one came."""
+        """Take one message if one arrives within `ms` milliseconds; return whether one arrived."""
         if not self._socket.poll(ms):
             return False
         parts = self._socket.recv_multipart(copy=False)
@@ -269,7 +270,7 @@ class IPythonPump:
         return True
 
     def _deliver(self, parts: list[Any]) -> bool:
-        """Hand a Viewer's custom message to it; False for any other, which is left as it is."""
+        """Deliver a Viewer's message; return False and do nothing for any other message."""
         session = self._kernel.session
         try:
             identities, message = session.feed_identities(parts, copy=False)
@@ -287,28 +288,29 @@ class IPythonPump:
             inbox = inboxes_by_comm.get(content["comm_id"])
             if inbox is None:
                 return False
-            if kind == "comm_close":  # nothing else will come to end the wait
+            if kind == "comm_close":  # no later message would end the wait
                 message = session.deserialize(message, content=True, copy=False)
                 self._kernel.comm_manager.comm_close(self._stream, identities, message)
                 self._publish_handled(message)
                 return True
-            # Changed traits call users' observers: those wait until the cell is done.
+            # Trait changes call users' observers: leave them until the cell is done.
             if content["data"].get("method") != "custom":
                 return False
-            # A frame that comes twice is a ValueError here: the kernel refuses it too, in its log.
+            # A duplicate frame raises ValueError here, and the kernel also rejects it in its log.
             message = session.deserialize(message, content=True, copy=False)
         except (ValueError, LookupError, TypeError, AttributeError):
             return False
-        # Not through Comm.handle_msg: that runs IPython's post_execute hooks, and matplotlib's
+        # Don't call Comm.handle_msg: it runs IPython's post_execute hooks, and matplotlib's hook
         # would show a figure that the cell is still drawing.
         inbox.receive(message["content"]["data"].get("content"), message["buffers"])
         self._publish_handled(message)
         return True
 
     def _is_restore_request(self, kind: str, content: dict[str, Any]) -> bool:
-        """Whether a page asks for the widgets that there are, as it does when it was reloaded.
+        """Whether a page requests the existing widgets, as a reloaded page does.
 
-        It says hello only after the answer, so the cell that waits for it would wait in vain.
+        The page sends its hello only after the reply, so without a reply a waiting cell would block
+        for ever.
         """
         if kind == "comm_info_request":
             return True
@@ -319,36 +321,37 @@ class IPythonPump:
         return content["data"].get("method") in ("request_state", "request_states")
 
     def _answer_restore(self, kind: str, identities: list[bytes], message: dict[str, Any]) -> None:
-        """Answer it, as an answer to this message and not to the cell; no code of users runs."""
+        """Reply to this message rather than to the running cell; no user code runs."""
         kernel, manager = self._kernel, self._kernel.comm_manager
         cell = _parent_identities(kernel), kernel.get_parent("shell")
         kernel.set_parent(identities, message)
         try:
             if kind == "comm_info_request":
                 answer = kernel.comm_info_request(self._replies, identities, message)
-                if inspect.iscoroutine(answer):  # it waits for nothing
+                if inspect.iscoroutine(answer):  # it never suspends
                     with suppress(StopIteration):
                         answer.send(None)
-                if self._replies is self._stream:  # which sends when its loop runs: after the cell
+                if self._replies is self._stream:  # else its loop would send only after the cell
                     self._stream.flush(POLLOUT)
             elif kind == "comm_open":
                 manager.comm_open(self._stream, identities, message)
-            else:  # not through Comm.handle_msg, as in `_deliver`
+            else:  # not through Comm.handle_msg; see `_deliver`
                 manager.comms[message["content"]["comm_id"]]._msg_callback(message)
         finally:
             kernel.set_parent(*cell)
 
     def _publish_handled(self, message: Any) -> None:
-        """Tell the page that a message was handled: JupyterLab keeps it and its bytes till then.
+        """Tell the page that a message was handled; until then JupyterLab keeps it and its bytes.
 
-        "busy" follows, since the kernel still is; not as the cell's, whose noted start would move.
+        "busy" follows because the kernel is still busy. Its parent is the message, not the cell,
+        whose recorded start time would move.
         """
-        with suppress(AttributeError, TypeError):  # an ipykernel that has changed
+        with suppress(AttributeError, TypeError):  # a changed ipykernel
             for state in ("idle", "busy"):
                 self._kernel._publish_status(state, "shell", message)
 
     def _drain_queue(self) -> None:
-        """Ipykernel 6 has a queue of its own behind the stream, filled while a cell awaits."""
+        """Deliver from ipykernel 6's second queue behind the stream, filled while a cell awaits."""
         queue = getattr(self._kernel, "msg_queue", None)
         if queue is None or threading.current_thread() is not threading.main_thread():
             return

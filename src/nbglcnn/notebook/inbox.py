@@ -1,4 +1,4 @@
-"""Where the messages of a Viewer's pages go, for whoever takes them out of a host's queue."""
+"""The registry of receivers for page messages, for the pumps that read a host's queue."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from weakref import WeakValueDictionary
 
 
 class Inbox(Protocol):
-    """Where a Viewer's messages go: called with a custom message's content and buffers."""
+    """A receiver of a Viewer's custom messages, each with its content and buffers."""
 
     def receive(self, content: Any, buffers: list[memoryview]) -> None:
-        """Take one message; may be called on any thread."""
+        """Receive one message; callable from any thread."""
 
 
 inboxes_by_comm: WeakValueDictionary[str, Inbox] = WeakValueDictionary()  # by comm id

@@ -1,7 +1,7 @@
-"""Letting go of Viewers that were replaced: ipywidgets keeps every widget for good.
+"""Garbage collection of replaced Viewers, because ipywidgets keeps every widget for ever.
 
-A cell that runs again makes a new Viewer. The old one is closed once nobody has it: no variable,
-no `Out[…]`, no view in a page. Only this file knows what holds a widget.
+A cell that runs again makes a new Viewer. The old Viewer is closed when no variable, no `Out[…]`
+and no view in a page refers to it. Only this file knows which references keep a widget alive.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ipywidgets.widgets import widget  # type: ignore[import-untyped]
 
 
 def allow_collection(viewer: Any) -> None:
-    """Undo what keeps a widget alive; when its last user is gone, its `__del__` closes it."""
+    """Drop ipywidgets' references to a widget; its `__del__` then closes it after its last use."""
     this = weakref.ref(viewer)
 
     def handle(message: Any) -> None:
@@ -26,7 +26,7 @@ def allow_collection(viewer: Any) -> None:
 
 
 def keep_alive(viewer: Any) -> None:
-    """Undo `allow_collection`: it is shown again."""
+    """Undo `allow_collection`, because the widget is displayed again."""
     _instances()[viewer.model_id] = viewer
 
 
@@ -36,6 +36,6 @@ def _instances() -> dict[str, Any]:
 
 
 def call_weak(viewer: weakref.ref[Any], method: str, *arguments: Any) -> Any:
-    """Call a Viewer's method from what outlives it and must not keep it alive; None without it."""
+    """Call a Viewer's method through a weak reference; return None if the Viewer was collected."""
     found = viewer()
     return None if found is None else getattr(found, method)(*arguments)

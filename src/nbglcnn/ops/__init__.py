@@ -1,4 +1,4 @@
-"""All operators, one file per family. Nothing outside this folder knows what an operator does."""
+"""All operators, one file per family. Only this folder knows the semantics of an operator."""
 
 from nbglcnn.ops import (
     adaptive_pool,
@@ -60,21 +60,22 @@ CUSTOM_FAMILIES = (
 OPERATORS: dict[str, Operator] = {
     operator.name: operator for family in FAMILIES for operator in family.OPERATORS
 }
-# Those of nbglcnn's own, in the domain of that name: no file can have them. Gradients need most.
+# nbglcnn's own operators, in the domain of that name; model files can't contain them. Most of them
+# serve gradients.
 CUSTOM_OPERATORS: dict[str, Operator] = {
     operator.name: operator for family in CUSTOM_FAMILIES for operator in family.OPERATORS
 }
-# Those, and the one that is no operator at all: what Python computes.
+# All operators, and the record for nodes that Python computes.
 OPERATOR_RECORDS: dict[str, Operator] = {
     **OPERATORS,
     **CUSTOM_OPERATORS,
     python_operator.PYTHON_RECORD.name: python_operator.PYTHON_RECORD,
 }
 
-# Nodes that end in an epilogue, those of them that only take an activation, and the unary ones that
-# may stand there (ops/conv.py, ops/concat.py, fusion.py).
+# Operators that end in an epilogue, those of them that only take an activation, and the unary
+# operators that an epilogue may contain (ops/conv.py, ops/concat.py, fusion.py).
 EPILOGUE_OPERATORS = frozenset({"Conv", "ConvTranspose", "Gemm", "Concat"})
 ACTIVATION_ONLY = frozenset({"Concat"})
 UNARY_OPERATORS = frozenset(pointwise.BY_NAME)
-# Unary ones that a convolution may apply to what it reads (ops/conv.py, lower.py).
+# Unary operators that a convolution can apply while it reads its input (ops/conv.py, lower.py).
 INPUT_ACTIVATIONS = frozenset(conv.INPUT_ACTIVATIONS)

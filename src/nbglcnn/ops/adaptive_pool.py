@@ -1,4 +1,4 @@
-"""Adaptive pools, operators of nbglcnn's own: maps cut into so many shares, which may overlap."""
+"""nbglcnn's own adaptive pooling operators, which divide maps into bins that may overlap."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ ADAPTIVE_POOL = FragmentShader(
     ),
     has_pixel_function=False, uniform_slots="ivec3 size, places",
 )  # fmt: skip
-MAX_KIND, MEAN_KIND, INDEX_KIND = range(3)  # adaptive_pool.glsl's KIND
+MAX_KIND, MEAN_KIND, INDEX_KIND = range(3)  # KIND in adaptive_pool.glsl
 KIND_OF = {"AdaptiveMaxPool": MAX_KIND, "AdaptiveAveragePool": MEAN_KIND}
-MAX_BIN_PIXELS = 4096  # pixels of a share that one pass goes through; else axis by axis
-MAX_SIZE_PRODUCT = 2**30  # of an axis and its shares: adaptive_bins.glsl multiplies them
+MAX_BIN_PIXELS = 4096  # pixels of a bin for one pass; larger bins are pooled axis by axis
+MAX_SIZE_PRODUCT = 2**30  # of an axis's length and bin count, which adaptive_bins.glsl multiplies
 
 
 def bin_pixels(place: int, size: int, places: int) -> range:
-    """The pixels of one of the shares of an axis, as PyTorch cuts it."""
+    """The pixels of one bin of an axis, by PyTorch's formula."""
     return range(place * size // places, -(-(place + 1) * size // places))
 
 
 def max_bin_length(size: int, places: int) -> int:
-    """Of how many pixels a share is at most."""
+    """The largest number of pixels in a bin."""
     return max(len(bin_pixels(place, size, places)) for place in range(min(places, size)))
 
 
 def bin_problem(spatial: Shape, places: Shape) -> str | None:
-    """Why one fragment cannot look through a whole share, or None."""
+    """The reason why one fragment cannot loop over a whole bin, or None."""
     sides = [max_bin_length(n, m) for n, m in zip(spatial, places, strict=True)]
     if problem := loop_problem(2 + loop_iterations(*pad_to_3d(tuple(sides), 1))):
         return f"windows of {tuple(sides)} pixels: {problem}"
@@ -68,7 +68,7 @@ def _shapes(facts: KnownValues, node: Node) -> Sequence[Shape]:
 
 
 def _problem(facts: KnownValues, node: Node) -> str | None:
-    """Maps, lines and volumes."""
+    """Check the node; 1-D, 2-D and 3-D inputs are supported."""
     shape, places = facts.shape(node.inputs[0]), _output_size(node)
     spatial = shape[2:]
     if len(spatial) not in (1, 2, 3) or len(places) != len(spatial) or min(places) < 1:
@@ -103,7 +103,8 @@ def _lower(b: Builder, node: Node) -> None:
     if math.prod(map(max_bin_length, size, places)) <= MAX_BIN_PIXELS:
         pooled = _draw_pool(b, x, kind, size, places)
     else:
-        # One axis after the other: hundreds of rounds of a fragment instead of their product.
+        # One axis after the other: hundreds of loop iterations per fragment instead of their
+        # product.
         for axis in (2, 1, 0):
             made = (*size[:axis], *places[axis:])
             pooled = _draw_pool(b, pooled, kind, (*size[: axis + 1], *places[axis + 1 :]), made)
@@ -113,7 +114,7 @@ def _lower(b: Builder, node: Node) -> None:
 
 
 def _draw_pool(b: Builder, x: Tensor, kind: int, size: Shape, places: Shape) -> Tensor:
-    """A pass over maps of this size, of so many shares each."""
+    """Add a pass that pools maps of this size into this number of bins per axis."""
     sides = [max_bin_length(n, m) for n, m in zip(size, places, strict=True)]
     n, c, *_ = x.layout.nchw
     layout = b.layout((n, c, places[0] * places[1], places[2]))
@@ -128,7 +129,7 @@ def _draw_pool(b: Builder, x: Tensor, kind: int, size: Shape, places: Shape) -> 
 
 
 def draw_bin_indices(b: Builder, x: Tensor, size: Shape, places: Shape) -> Tensor:
-    """Where in its map the first of the largest elements of each share is."""
+    """The index within its map of the first maximum of each bin."""
     return _draw_pool(b, x, INDEX_KIND, size, places)
 
 
@@ -146,7 +147,7 @@ def _bins(size: int, places: int) -> list[range]:
 
 
 def _average_gradient(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """AdaptiveAveragePool: each share gives all of its pixels as much, axis by axis."""
+    """AdaptiveAveragePool: each bin distributes its gradient evenly to its pixels, axis by axis."""
     found = dy[0]
     for axis, size in enumerate(rules.shape(node.inputs[0])):
         places = rules.shape(dy[0])[axis]
@@ -160,7 +161,7 @@ def _average_gradient(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> 
 
 
 def _max_gradient(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """AdaptiveMaxPool: the first of the largest elements of a share has its gradient."""
+    """AdaptiveMaxPool: the gradient goes to the first maximum of each bin."""
     x, y = node.inputs[0], node.outputs[0]
     return [rules.add_node("MaxPoolGradient", x, y, dy[0], output_size=_output_size(node))]
 

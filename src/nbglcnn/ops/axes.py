@@ -1,4 +1,4 @@
-"""How the axes of a shape fall on those of an nchw, whichever nchw a tensor happens to lie in."""
+"""How the axes of a shape map to the axes of an nchw, for any nchw that can store the tensor."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Flags = tuple[bool, ...]
 
 
 def nchw_flags(shape: Shape, flags: Sequence[bool], nchw: Shape) -> tuple[bool, ...] | None:
-    """For each axis of the nchw, the flag of the axes of the shape that it consists of.
+    """Return, for each axis of the nchw, the flag of the axes of the shape that it covers.
 
-    None when an axis of the nchw mixes flagged and other axes. Axes of length 1 have no say.
+    Returns None if an axis of the nchw mixes both flag values. Axes of length 1 are ignored.
     """
     spans = [
         (unit, unit * length, flag)
@@ -34,7 +34,7 @@ def _axis_strides(lengths: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def merge_axes(shape: Shape, flags: Sequence[Flags]) -> list[tuple[int, Flags]]:
-    """Neighbouring axes joined where their flags agree: lengths and flags, none of length 1."""
+    """Merge neighbouring axes with equal flags; returns lengths and flags, none of length 1."""
     axes: list[tuple[int, Flags]] = []
     for length, flag in zip(shape, flags, strict=True):
         if length == 1:
@@ -52,5 +52,5 @@ def merged_lengths(shape: Shape, flags: Sequence[Flags]) -> Shape:
 
 
 def pad_rank(shape: Shape, rank: int) -> Shape:
-    """The shape with axes of length 1 in front."""
+    """Prepend axes of length 1 up to this rank."""
     return (1,) * (rank - len(shape)) + shape

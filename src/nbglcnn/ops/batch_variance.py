@@ -1,4 +1,4 @@
-"""BatchVariance: an operator of nbglcnn's own, of which BatchNorm in training mode is made."""
+"""BatchVariance: nbglcnn's own operator, a part of BatchNorm in training mode."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _lower(b: Builder, node: Node) -> None:
 
 
 def _gradient(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """2 (x − mean) / n; a mean of these very elements has none: deviations from it sum up to 0."""
+    """2 (x − mean) / n; the mean gets none, because deviations from the mean sum to 0."""
     x, mean = node.inputs
     shape = rules.shape(x)
     rank, joined = len(shape), math.prod(shape) // max(1, shape[1])

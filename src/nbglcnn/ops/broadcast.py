@@ -1,4 +1,4 @@
-"""Functions of several tensors with NumPy's broadcasting: arithmetic, comparisons, logic."""
+"""Operators on several tensors with NumPy's broadcasting: arithmetic, comparisons, logic."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ POWER_GLSL = shader_source("power.glsl")
 
 
 def _per_lane(function: str, *helpers: str) -> str:
-    """A combine() of two that calls a function of two floats for every lane."""
+    """GLSL of a two-operand combine() that calls a function of two floats for every lane."""
     lanes = ", ".join(f"{function}(a.{k}, b.{k})" for k in "xyzw")
     return "\n".join([*helpers, f"vec4 combine(vec4 a, vec4 b) {{ return vec4({lanes}); }}"])
 
@@ -83,10 +83,10 @@ def is_integer_value(b: Builder, value: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _LowerFunction:
-    """The function for floats and, where it differs, the one for integers.
+    """Lower a node to one function for floats and, if it differs, another for integers.
 
-    `wrapping` is the operator of GLSL's integers, for types of up to 32 bits: what overflows wraps
-    around, as in PyTorch and ONNX Runtime.
+    `wrapping` is GLSL's integer operator for types of up to 32 bits, so that overflow wraps around
+    as in PyTorch and ONNX Runtime.
     """
 
     floats: str
@@ -94,7 +94,7 @@ class _LowerFunction:
     wrapping: str = ""
 
     def __call__(self, b: Builder, node: Node) -> None:
-        """Lower a node: one pass."""
+        """Lower a node to one pass."""
         whole = bool(self.integers) and is_integer_value(b, node.inputs[0])
         function = self.integers if whole else self.floats
         if self.wrapping and (
@@ -104,7 +104,7 @@ class _LowerFunction:
         draw_elementwise(b, operands_of(b, *node.inputs), function, value=node.outputs[0])
 
 
-# Of signed integers; 2147483520 is the largest float below 2^31. Shifts repeat the sign.
+# For signed integers. 2147483520 is the largest float below 2^31. The shifts extend the sign.
 _WRAP_SIGNED = (
     "ivec4 exact(vec4 v) {{ return ivec4(min(v, vec4(2147483520.0))); }}\n"
     "vec4 combine(vec4 a, vec4 b) {{ return vec4((exact(a) {sign} exact(b)) << %d >> %d); }}"
@@ -117,7 +117,7 @@ _WRAPPING_FUNCTIONS: Mapping[str, str] = {
 
 
 def _constant_factor(facts: KnownValues, node: Node) -> tuple[int, float] | None:
-    """Which input is one number, the same everywhere and known now, and it; None if neither is."""
+    """The position and value of an input that is one constant number; None if there is none."""
     output = broadcast_shape(*(facts.shape(value) for value in node.inputs))
     for position, other in enumerate(reversed(node.inputs)):
         data = facts.constant(node.inputs[position])
@@ -129,12 +129,12 @@ def _constant_factor(facts: KnownValues, node: Node) -> tuple[int, float] | None
 
 
 def _arithmetic_explanation(facts: KnownValues, node: Node) -> ExplanationKind:
-    """With one number beside a tensor it is a function of one number."""
+    """Return "pointwise" for a tensor with one constant number, else "elementwise"."""
     return "elementwise" if _constant_factor(facts, node) is None else "pointwise"
 
 
 def _arithmetic_formula(sign: str) -> Callable[[KnownValues, Node], str]:
-    """The formula of such a function: "x * 0.5", "1.0 - x"; of two tensors "a - b"."""
+    """Make a rule for an arithmetic formula: "x * 0.5", "1.0 - x"; of two tensors "a - b"."""
 
     def formula(facts: KnownValues, node: Node) -> str:
         found = _constant_factor(facts, node)
@@ -146,7 +146,7 @@ def _arithmetic_formula(sign: str) -> Callable[[KnownValues, Node], str]:
     return formula
 
 
-OPERAND_NAMES = "abcdefghijklmnopqrstuvw"  # operands in a formula; x is another number
+OPERAND_NAMES = "abcdefghijklmnopqrstuvw"  # operand names in a formula, without x
 
 
 def _variadic_explanation(facts: KnownValues, node: Node) -> ExplanationKind:
@@ -154,7 +154,7 @@ def _variadic_explanation(facts: KnownValues, node: Node) -> ExplanationKind:
 
 
 def _variadic_formula(start: str, last: str = "{}") -> Callable[[KnownValues, Node], str]:
-    """The formula of any number of operands, two at a time."""
+    """Make a rule for the formula of any number of operands, combined two at a time."""
 
     def formula(_facts: KnownValues, node: Node) -> str:
         text = OPERAND_NAMES[0]
@@ -204,10 +204,11 @@ def binary_operator(
     caption: str | None = None,
     gradient: GradientRule | str,
 ) -> Operator:
-    """An operator of two or three tensors that computes each element by `function`.
+    """An operator on two or three tensors that computes each element by `function`.
 
-    `sign`: how a formula writes it, where one number beside a tensor makes it a function; or
-    `formula`: it, in a, b and c. `wrapping`: GLSL's operator for integers of up to 32 bits.
+    `sign`: the operator's symbol in a formula. An operator with a `sign` counts as a function of
+    one number if the other operand is a constant number. `formula`: the formula in a, b and c, if
+    there is no `sign`. `wrapping`: GLSL's operator for integers of up to 32 bits.
     """
     lower = _LowerFunction(function, integers, wrapping)
     known = _arithmetic_formula(sign) if sign else attribute_formula(formula) if formula else None
@@ -221,7 +222,7 @@ comparison_operator = partial(binary_operator, gradient=slopes.NO_BOOLEAN_GRADIE
 
 
 def _lower_variadic(function: str, mean: bool = False) -> Callable[[Builder, Node], None]:
-    """Lower a node of any number of inputs, two a pass."""
+    """Make a rule that lowers a node with any number of inputs, two per pass."""
 
     def lower(b: Builder, node: Node) -> None:
         first, *rest = operands_of(b, *node.inputs)
@@ -294,7 +295,7 @@ WHERE = "\n".join([
 
 
 def _where_fields(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
-    """What a condition that is known leaves out is not read."""
+    """Exclude elements that a constant condition doesn't select."""
     found, known = elementwise_fields(facts, node, position), facts.constant(node.inputs[0])
     if known is not None:
         condition = known.astype(bool)
@@ -304,7 +305,7 @@ def _where_fields(facts: KnownValues, node: Node, position: int) -> list[Operato
 
 
 def _product_fields(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
-    """What is multiplied by zeros is not read, as a pixel that interpolation leaves out."""
+    """Exclude elements with a zero factor, like pixels with zero interpolation weight."""
     found = elementwise_fields(facts, node, position)
     for k, name in enumerate(reversed(node.inputs)):
         factors = facts.constant(name)
@@ -314,7 +315,7 @@ def _product_fields(facts: KnownValues, node: Node, position: int) -> list[Opera
     return found
 
 
-# A part of each matrix: above the diagonal where `upper` is 1, else below.
+# One triangle of each matrix: the upper if `upper` is 1, else the lower.
 TRILU = FragmentShader("triangle", """
 float source(ivec4 at) {
   int e = ((at.x * u.o.nchw.y + at.y) * u.o.nchw.z + at.z) * u.o.nchw.w + at.w;
@@ -327,7 +328,7 @@ float source(ivec4 at) {
 
 def _diagonal(facts: KnownValues, node: Node) -> int:
     (first,) = constant_ints(facts, node, 1) or (0,)
-    return max(-(2**24), min(first, 2**24))  # behind every matrix; ONNX has 64 bits for it
+    return max(-(2**24), min(first, 2**24))  # beyond every matrix; in ONNX it has 64 bits
 
 
 def _lower_trilu(b: Builder, node: Node) -> None:
@@ -340,7 +341,7 @@ def _lower_trilu(b: Builder, node: Node) -> None:
 
 
 def _trilu_fields(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
-    """Zeros are not read."""
+    """Exclude elements that the triangle sets to zero."""
     *others, rows, columns = facts.shape(node.inputs[0])
     beyond = np.arange(columns) - np.arange(rows)[:, None] - _diagonal(facts, node)
     kept = beyond >= 0 if int_attr(node, "upper", 1) else beyond <= 0

@@ -1,4 +1,4 @@
-"""Gradients of functions of several tensors: what broadcasting has repeated is summed."""
+"""Gradients of broadcasting operators: sum over the axes that broadcasting repeated."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from nbglcnn.ops.gradient_builder import GradientBuilder
 from nbglcnn.ops.operator import GradientRule, int_attr
 from nbglcnn.ops.pointwise_gradient import BINARY_CROSS_ENTROPY, NORM_OPERATORS, torch_name
 
-# Products with a logarithm, whose gradient is x / y where x is 0, too.
+# Products with a logarithm, whose gradient is x / y even if x is 0.
 LOG_PRODUCT_OPERATORS = ("xlogy", "special_xlogy", "kl_div")
 NO_BOOLEAN_GRADIENT = "it returns booleans, which have no gradient"
 
 
 def glsl_rule(*glsl: str) -> GradientRule:
-    """A rule of an operator of two tensors: `glsl` returns the gradient of each, of `a`, `b`, `c`.
+    """Make a gradient rule for two inputs; each `glsl` returns one input's gradient from a, b, c.
 
     a and b are the inputs, c is the gradient of the output.
     """
@@ -34,7 +34,7 @@ def glsl_rule(*glsl: str) -> GradientRule:
 
 
 def add(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """Add and Sum: all inputs have the output's."""
+    """Add and Sum: each input gets the output's gradient."""
     return [
         rules.sum_to(dy[0], rules.shape(name)) if rules.needs_gradient(name) else ""
         for name in node.inputs
@@ -42,7 +42,7 @@ def add(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
 
 
 def subtract(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """Sub: the second has its negative."""
+    """Sub: the second input gets the negative gradient."""
     a, b = node.inputs
     return [
         rules.sum_to(dy[0], rules.shape(a)) if rules.needs_gradient(a) else "",
@@ -51,7 +51,7 @@ def subtract(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[
 
 
 def multiply(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """Mul: each has the other as its slope."""
+    """Mul: each input's gradient is multiplied by the other input."""
     a, b = node.inputs
     return [
         rules.sum_to(rules.multiply(dy[0], other), rules.shape(name))
@@ -62,7 +62,7 @@ def multiply(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[
 
 
 def divide(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """Div: of the divisor the quotient is divided once more, so that no square overflows."""
+    """Div: for the divisor, divide the quotient again, so that no square overflows."""
     a, b = node.inputs
     da, db = "", ""
     if rules.needs_gradient(a):
@@ -74,7 +74,7 @@ def divide(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[st
 
 
 def modulo(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """Mod: a - n · b with whole n, which the result tells whatever its sign is."""
+    """Mod: a - n · b with an integer n, recovered from the result whatever its sign."""
     a, b = node.inputs
     da, db = "", ""
     if rules.needs_gradient(a):
@@ -87,7 +87,7 @@ def modulo(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[st
 
 
 def power(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """Pow: b · a^(b − 1), 0 for b = 0; and y · log a, 0 where a is 0 and b isn't negative."""
+    """Pow: b · a^(b − 1), or 0 if b = 0; and y · log a, or 0 if a = 0 and b isn't negative."""
     a, b = node.inputs
     da, db = "", ""
     if rules.needs_gradient(a):
@@ -124,15 +124,16 @@ def _base_gradient(rules: GradientBuilder, a: str, b: str, dy: str) -> str:
 
 
 def mean(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """Mean: all inputs have the same share."""
+    """Mean: each input gets an equal share."""
     return add(rules, node, [rules.scale(dy[0], 1 / len(node.inputs))])
 
 
 def max_min(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """Max and Min: what gave the result; those that are equal have the same share.
+    """Max and Min: the gradient goes to the input with the result; ties share it equally.
 
-    Of PyTorch's clamp and clip, whose bounds are tensors, the first has all: what is clamped. So it
-    has of the bound of a binary cross-entropy's logarithm, whatever gave the result.
+    Exceptions: for PyTorch's clamp and clip with tensor bounds, ties give the whole gradient to the
+    first input, the clamped tensor. For the clamp on the logarithm in a binary cross-entropy, the
+    first input always gets the whole gradient.
     """
     if torch_name(node) == BINARY_CROSS_ENTROPY:
         return [dy[0] if rules.needs_gradient(node.inputs[0]) else "", ""]
@@ -166,7 +167,7 @@ def _clamp(rules: GradientBuilder, node: Node, dy: str) -> Sequence[str]:
 
 
 def where(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """Where: the one that was chosen."""
+    """Where: the gradient goes to the selected input."""
     condition, *others = node.inputs
     found = [""]
     if torch_name(node) in LOG_PRODUCT_OPERATORS and rules.needs_gradient(others[1]):
@@ -187,6 +188,6 @@ def where(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str
 
 
 def trilu(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """Trilu: the same part of each matrix."""
+    """Trilu: the same triangle of the gradient."""
     dx = rules.add_node("Trilu", dy[0], *node.inputs[1:], upper=int_attr(node, "upper", 1))
     return [dx, *[""] * (len(node.inputs) - 1)]

@@ -1,4 +1,4 @@
-"""Cast: every tensor is float32 on the device, so only what loses digits needs a pass."""
+"""Cast: every tensor is float32 on the device, so only a loss of digits needs a pass."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nbglcnn.ops.operator import KnownValues, Operator, any_value, int_attr, sam
 from nbglcnn.ops.pointwise import POINTWISE, SELECT
 from nbglcnn.ops.receptive_field import elementwise_fields
 
-# ONNX's numbers of element types (onnx.TensorProto.DataType).
+# ONNX's codes of element types (onnx.TensorProto.DataType).
 FLOAT_TYPES = {1: "float32", FLOAT16: "float16", 11: "float64"}
 INTEGER_TYPES = {
     2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 12: "uint32",
@@ -25,8 +25,8 @@ TO_BOOL = (
     SELECT + "vec4 activate(vec4 v) { return select(equal(v, vec4(0.0)), vec4(0.0), vec4(1.0)); }"
 )
 TRUNCATE = "vec4 activate(vec4 v) { return trunc(v); }"
-# Modulo a power of two, into the range that begins at the smallest number. C leaves it open for
-# floats; PyTorch and ONNX Runtime do the same there.
+# Reduce modulo a power of two, into the range that starts at the smallest integer. C leaves this
+# conversion undefined for floats; PyTorch and ONNX Runtime wrap around too.
 WRAP_INTEGER = GlslFunction(
     "vec4 activate(vec4 v) {\n"
     "  v = trunc(v);\n"
@@ -56,7 +56,7 @@ def _lower(b: Builder, node: Node) -> None:
         function = TO_HALF
     elif to in INTEGER_TYPES and source.kind in "fiu":
         wanted = np.dtype(INTEGER_TYPES[to])
-        # Numbers on the device stay below 2^24, so that wider types hold all of them.
+        # Integers on the device stay below 2^24, so wider types hold all of them.
         if wanted.itemsize < 4 and not np.can_cast(source, wanted):
             function = WRAP_INTEGER
             numbers = {"modulus": 2 ** (8 * wanted.itemsize), "smallest": np.iinfo(wanted).min}
@@ -76,6 +76,6 @@ OPERATORS = [
              {"to": any_value, "saturate": any_value}, _problem, role="head",
              receptive_field=elementwise_fields,
              explanation="same", formula=None, bounds=None, caption=None, shape_inputs=(),
-             # Asked for of real numbers alone: what is rounded passes it, as in PyTorch.
+             # Requested only for real numbers: the gradient passes through rounding, as in PyTorch.
              gradient=lambda _rules, _node, dy: dy),
 ]  # fmt: skip

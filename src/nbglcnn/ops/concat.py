@@ -1,4 +1,4 @@
-"""Joining tensors along an axis and cutting them apart."""
+"""Concatenation of tensors along an axis, and Split."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from nbglcnn.plan.schema import IndexMap
 CONCAT = FragmentShader("concat", shader_source("concat.glsl"), uniform_slots="ivec4 starts")
 CONCAT_BLOCKS = replace(CONCAT, has_pixel_function=False)
 MAX_INPUTS = 4  # inputs of one pass
-ABSENT_START = 2**30  # where an input that isn't there starts
+ABSENT_START = 2**30  # start of an absent input
 
 
 def _nchw_shapes(shapes: Sequence[Shape], axis: int) -> tuple[list[NCHW], int]:
-    """The shapes as NCHW shapes in which the axis is one of the four, and which."""
+    """Return NCHW shapes that have the concatenation axis as one axis, and its index."""
     rank = len(shapes[0])
     places = {1: {0: 1}, 2: {0: 0, 1: 1}, 3: {0: 0, 1: 1, 2: 3}}.get(
         rank, {0: 0, 1: 1, rank - 1: 3}
@@ -54,9 +54,9 @@ def _nchw_shapes(shapes: Sequence[Shape], axis: int) -> tuple[list[NCHW], int]:
 def draw_concat(
     b: Builder, tensors: Sequence[Tensor], axis: int, activation: Node | None = None
 ) -> Tensor:
-    """Tensors whose NCHW shapes differ along `axis` alone (0 n, 1 c, 2 h, 3 w), one after another.
+    """Concatenate tensors whose NCHW shapes differ only along `axis` (0 n, 1 c, 2 h, 3 w).
 
-    `activation` is a unary node to apply to all of it; there must be two tensors or more then.
+    `activation` is a unary node to apply to the result; it requires at least two tensors.
     """
     while len(tensors) > MAX_INPUTS:
         tensors = [
@@ -123,7 +123,7 @@ def _lower_concat(b: Builder, node: Node) -> None:
 
 
 def _split_sizes(facts: KnownValues, node: Node) -> tuple[int, ...]:
-    """How long each output of Split is."""
+    """The length of each output of Split."""
     given = constant_ints(facts, node, 1)
     if given is not None:
         return given

@@ -1,4 +1,4 @@
-"""Convolutions: Conv and ConvTranspose, and what Gemm shares with them."""
+"""Convolutions: Conv and ConvTranspose, and the code that they share with Gemm."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ PATCH_CONV = _conv_shader("conv_patch", ", taps, lines, begin, end; float slope"
 GROUPED_CONV = _conv_shader("grouped_conv", "", "volume_rows", "grouped_conv", "grouped_conv_main")
 MAX_KERNEL_ELEMENTS = (
     MAX_LOOP_ITERATIONS // 4
-)  # of a kernel, where further passes cannot add up the rest
+)  # of a kernel for which further passes cannot sum the rest
 INPUT_ACTIVATIONS = {
     "Relu": 1,
     "LeakyRelu": 2,
-}  # conv_patch.glsl's: cheap, and outside the map 0 stays 0
+}  # codes in conv_patch.glsl: cheap functions that map 0 outside the map to 0
 PACK_KERNEL = FragmentShader(
     "pack_kernel", f"{COLUMN_GROUPS_GLSL}\n{shader_source('pack_kernel.glsl')}",
     uniform_slots="int inputs, outputs, groups, taps; ivec3 steps; int lines; float factor",
@@ -76,14 +76,14 @@ PACK_KERNEL_TEXELS = replace(
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """One convolution to be drawn: the input's nchw, the window, how weights are packed."""
+    """A convolution to lower: the input's nchw, the window and the packing of weights."""
 
     node: Node
     input_nchw: NCHW
     window: SlidingWindow
     groups: int
-    channels: int  # of the output
-    kernel_shape: NCHW  # of the weight as the packer should see it
+    channels: int  # output channels
+    kernel_shape: NCHW  # weight shape for the packer
     transposed: bool = False
     pack_options: Mapping[str, object] = field(default_factory=dict)
 
@@ -94,18 +94,18 @@ class Convolution:
 
     @property
     def is_depthwise(self) -> bool:
-        """Every channel is a group of its own."""
+        """Whether every channel is a separate group."""
         return self.groups > 1 and self.group_channels == (1, 1)
 
     @property
     def is_dense(self) -> bool:
-        """Texels of four channels don't mix groups."""
+        """Whether no texel of four channels mixes groups."""
         each_in, each_out = self.group_channels
         return self.groups == 1 or self.is_depthwise or (each_in % 4 == 0 and each_out % 4 == 0)
 
 
 def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1.0) -> None:
-    """Add the pass of a convolution with what was fused behind it; `factor` multiplies the bias."""
+    """Add the passes of a convolution with its fused epilogue; `factor` multiplies the bias."""
     node = conv.node
     epilogue = b.epilogue(node)
     x, output, before = _input_and_output(b, conv, epilogue.value)
@@ -162,15 +162,15 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
 
 
 def channel_chunks(groups: int, taps: int) -> list[tuple[int, int]]:
-    """Input channel groups that one pass of conv.glsl adds up, from one to that before another."""
-    # Of a tap's two loops the outer one goes round for each row of tiles: for each group at worst,
-    # and then the inner one twice, the second time to end.
+    """Ranges (begin, end) of input channel groups, one for each pass of conv.glsl."""
+    # A tap has two nested loops. The outer loop iterates once per row of tiles, at worst once per
+    # group. The inner loop then iterates twice, the second time to terminate.
     most = max(1, (MAX_LOOP_ITERATIONS // taps - 4) // 3)
     return [(begin, min(begin + most, groups)) for begin in range(0, groups, most)]
 
 
 def _negative_slope(before: Node | None) -> float:
-    """What LeakyRelu multiplies negative values by; Relu gives 0 for them."""
+    """LeakyRelu's factor for negative values; 0 for Relu."""
     if before is None or before.op == "Relu":
         return 0.0
     return float_attr(before, "alpha", 0.01)
@@ -179,18 +179,18 @@ def _negative_slope(before: Node | None) -> float:
 def _input_and_output(
     b: Builder, conv: Convolution, value: str
 ) -> tuple[Tensor, Tensor, Node | None]:
-    """The input as the pass reads it, the texture that it writes, and what it does to the input."""
+    """The input to read, the output texture, and the activation to apply while reading."""
     window, n = conv.window.as_2d(), conv.input_nchw[0]
     height, width = window.output_shape
     sy, sx = window.strides if conv.transposed else (1, 1)
     if conv.window.is_3d:
-        # Rows of several slices lie below each other, so that only columns have phases.
+        # Rows of several slices are stacked vertically, so only columns have phases.
         height, sy = height * conv.window.output_shape[0], 1
     phase = (n, conv.channels, -(-height // sy), -(-width // sx))
     block = b.block(phase, slices=conv.window.is_3d)
     x, before = _read_input(b, conv, block)
     if block[0] > 1 and x.layout.block[0] != block[0]:
-        # Images that share a texel stack must do so in the input as well.
+        # Images that share a texel stack in the output must share one in the input as well.
         if conv.input_nchw[2:] == (1, 1):
             x = b.tensor(conv.node.inputs[0], conv.input_nchw, block)
         else:
@@ -200,7 +200,7 @@ def _input_and_output(
 
 
 def _read_input(b: Builder, conv: Convolution, block: Block) -> tuple[Tensor, Node | None]:
-    """The input, or what it is a function of when the kernel can apply that as it reads."""
+    """The input, or its unary node's own input if the shader can apply that node while reading."""
     name = conv.node.inputs[0]
     before = b.deferred_node(name)
     if before is not None:
@@ -214,7 +214,7 @@ def _read_input(b: Builder, conv: Convolution, block: Block) -> tuple[Tensor, No
 
 
 def _kernel_recipe(b: Builder, conv: Convolution, packer: str) -> Recipe:
-    """How a constant kernel is packed, with the BatchNormalization behind it multiplied in."""
+    """The packing recipe of a constant kernel, multiplied by a fused BatchNormalization."""
     norm = b.epilogue(conv.node).normalization
     options: dict[str, object] = {**conv.pack_options, "shape": conv.kernel_shape}
     sources = [conv.node.inputs[1]]
@@ -227,7 +227,7 @@ def _kernel_recipe(b: Builder, conv: Convolution, packer: str) -> Recipe:
 
 
 def _dense_weights(b: Builder, conv: Convolution) -> int:
-    """The texture of weights for conv.glsl: packed now, or by a pass if they are computed."""
+    """The weight texture for conv.glsl: packed on upload, or by a pass if weights are computed."""
     name = conv.node.inputs[1]
     if b.constant(name) is not None:
         return b.weight_texture(_kernel_recipe(b, conv, "conv"))
@@ -250,10 +250,10 @@ def pack_computed_kernel(
     groups: int = 1,
     factor: float = 1.0,
 ) -> int:
-    """Computed weights packed as weights.conv_texture packs constant ones, times `factor`.
+    """Pack computed weights as `weights.conv_texture` packs constant weights, times `factor`.
 
-    `inputs` and `outputs` are those of one group; from one input and one output to the next
-    `steps` elements lie between, from one group to the next all of a group, from tap to tap one.
+    `inputs` and `outputs` are counts per group. `steps` are the strides in elements between inputs
+    and between outputs. The stride between groups is the size of a group, and between taps 1.
     """
     columns = min(-(-inputs // 4), COLUMN_GROUPS)
     parts = -(-inputs // (4 * columns))
@@ -267,7 +267,7 @@ def pack_computed_kernel(
     layout = Layout((layers, 4, parts * each * taps, 4 * columns), (layers, 1, 1))
     packed = Tensor(
         b.create_texture(*layout.size), layout
-    )  # never in strips: conv.glsl reads it as it is
+    )  # never in strips: conv.glsl reads the texture directly
     as_it_is = _kernel_orientation(weights.layout.nchw, inputs, outputs, steps, taps, groups)
     b.draw(
         PACK_KERNEL if as_it_is is None else PACK_KERNEL_TEXELS, packed, [weights],
@@ -283,7 +283,7 @@ def pack_computed_kernel(
 def _kernel_orientation(
     nchw: NCHW, inputs: int, outputs: int, steps: tuple[int, int], taps: int, groups: int
 ) -> dict[str, int] | None:
-    """How pack_kernel_texels.glsl finds outputs and inputs in an nchw; None where it can't."""
+    """The constants with which pack_kernel_texels.glsl reads this nchw; None if it can't."""
     n, c, height, width = nchw
     if height * width != taps:
         return None
@@ -313,7 +313,7 @@ def _grouped_weights(b: Builder, conv: Convolution) -> Tensor:
 def _patch_constants(
     b: Builder, conv: Convolution, block: Block, x: Layout
 ) -> dict[str, int] | None:
-    """The structure of conv_patch.glsl's program here; None where conv.glsl is used."""
+    """The constants of conv_patch.glsl for this convolution; None if conv.glsl is used."""
     if not b.target.fast_kernels:
         return None
     window = conv.window.as_2d()
@@ -349,7 +349,7 @@ def _patch_constants(
     if sy > 2 or kw > 7:
         return None
 
-    # Unrolling pays while a body stays under about 60 reads; compile time grows with it.
+    # Unrolling pays while a loop body has fewer than about 60 reads; compile time grows with it.
     def fits(rows: int, every: int) -> bool:
         return rows <= 3 and (rows + sy // every) * (kw + sx) + 4 * rows * kw <= 64
 
@@ -364,10 +364,11 @@ def _patch_constants(
 
 
 def _group_loop_mode(x: Layout, groups: int) -> int:
-    """How conv_patch.glsl goes over the channel groups of `x` that a pixel needs.
+    """The mode of conv_patch.glsl's loop over the channel groups of `x` that a pixel needs.
 
-    One row of tiles has them all where the map's width is a power of two. Other sizes are laid out
-    in one row or more, each as it splits best: one program for all of them is compiled sooner.
+    If the map's width is a power of two, one row of tiles holds all groups. Other sizes take one
+    row or more, depending on how they split best. A single program for all these sizes compiles
+    sooner.
     """
     if groups > COLUMN_GROUPS:
         return 2
@@ -429,8 +430,8 @@ def _conv_problem(facts: KnownValues, node: Node) -> str | None:
         return (
             f"a kernel of {w[2:]}{each} has {elements:,} elements; at most {MAX_KERNEL_ELEMENTS:,}"
         )
-    # grouped_conv.glsl has a loop over a group's channels for each of four pixels; conv.glsl two
-    # loops over what one pass adds up, a group of channels at least.
+    # grouped_conv.glsl has a loop over a group's channels for each of four pixels. conv.glsl has
+    # two loops over the channels that one pass sums, at least one group of four channels.
     turns = 4 * loop_iterations(*w[2:], each_in) if apart else loop_iterations(*w[2:], 1, 1)
     if problem := loop_problem(turns):
         return f"a kernel of {w[2:]}: {problem}"

@@ -1,4 +1,4 @@
-"""Gradients of convolutions: of inputs they are convolutions, of weights an operator of ours."""
+"""Gradients of convolutions: convolutions for the inputs, our own operator for the weights."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ SUM_PARTS = FragmentShader(
     shader_source("weight_gradient_sum.glsl"),
     uniform_slots="int parts, rows",
 )
-MAX_SUM_TERMS = 8192  # of one sum, so that it loses no digit
-MIN_FRAGMENTS = 2000  # that keep a device busy
-MAX_SMALL_MAP = 36  # places of a map that are looked for one by one
-MIN_POSITIONS = 32  # that a fragment is worth
+MAX_SUM_TERMS = 8192  # per sum, so that no digits are lost
+MIN_FRAGMENTS = 2000  # enough to keep a device busy
+MAX_SMALL_MAP = 36  # positions of a map that are looked up one by one
+MIN_POSITIONS = 32  # minimum work per fragment
 
 
 def _prefers_flipped_conv(window: SlidingWindow) -> bool:
-    """Whether a convolution with the turned kernel is quicker than the transposed one.
+    """Whether a convolution with the flipped kernel is faster than a transposed convolution.
 
-    conv_patch.glsl unrolls the latter for three taps at most.
+    conv_patch.glsl unrolls a transposed convolution for at most three taps.
     """
     plain = set(window.strides) | set(window.dilations) == {1}
     around = (*window.pads_begin, *window.pads_end)
@@ -67,7 +67,7 @@ def _prefers_flipped_conv(window: SlidingWindow) -> bool:
 
 
 def _flipped_conv(rules: GradientBuilder, w: str, dy: str, window: SlidingWindow) -> str:
-    """The input's gradient: a convolution with the kernel turned around, of the other channels."""
+    """The input's gradient: a convolution with the flipped kernel, input and output swapped."""
     axes = (2, 3)
     least = np.iinfo(np.int64).min
     kernel = rules.add_node(
@@ -121,7 +121,7 @@ def transposed_gradient(rules: GradientBuilder, node: Node, dy: Sequence[str]) -
         for axis, length in enumerate(rules.shape(x)):
             dx = slice_axis(
                 rules, dx, axis, 0, length
-            )  # longer after an output_padding of a stride
+            )  # an output_padding of a stride or more makes dx longer
     return [
         dx,
         _weight_gradient(rules, w, dy[0], x, window, group),
@@ -145,9 +145,9 @@ def _weight_gradient(
     )  # fmt: skip
 
 
-# Of one channel three of four lanes would be idle. There the columns of the kernel become
-# channels: what each reads is brought to one place before, by a convolution with ones, and a kernel
-# of one column is left.
+# With one channel, three of four lanes would be idle. In that case the kernel's columns become
+# channels: a convolution with ones gathers the elements that each column reads at one position, and
+# leaves a kernel of one column.
 
 
 def _one_input_gradient(rules: GradientBuilder, x: str, dy: str, window: SlidingWindow) -> str:
@@ -176,7 +176,7 @@ def _one_output_gradient(rules: GradientBuilder, x: str, dy: str, window: Slidin
 
 
 def _column_margins(window: SlidingWindow) -> tuple[int, int]:
-    """How much further than dy the columns of x reach, that one of the taps sees there."""
+    """How far the columns of x that any tap reads extend beyond dy, on the left and the right."""
     reach = (window.kernel[1] - 1) * window.dilations[1]
     return reach - window.pads_begin[1], reach - window.pads_end[1]
 
@@ -209,10 +209,10 @@ def _shapes(facts: KnownValues, node: Node) -> list[Shape]:
 def _sum_partition(
     images: int, together: int, places: Shape, fragments: int, turns: int
 ) -> tuple[int, Shape]:
-    """How many images a fragment adds up, and how many rows and columns of places of each.
+    """The numbers of images, and of rows and columns of positions, that one fragment sums.
 
-    So many that there are fragments enough, but none with too little to do, and that no sum is too
-    long: `turns` says how often loops over all of it would go round. Images that are read
+    The partition provides enough fragments, gives each fragment enough work, and limits the length
+    of each sum. `turns` is the number of loop iterations over everything. Images that are read
     `together` stay together.
     """
     count = math.prod(places)
@@ -221,7 +221,7 @@ def _sum_partition(
         -(-images * count // MAX_SUM_TERMS),
         -(
             -2 * turns // MAX_LOOP_ITERATIONS
-        ),  # shares of whole rows and images may be twice as long
+        ),  # parts of whole rows and images may be twice as large
         min(-(-MIN_FRAGMENTS // fragments), -(-images * count // MIN_POSITIONS)),
     )
     each = -(-batches // min(batches, wanted))
@@ -234,9 +234,9 @@ def _sum_partition(
 
 
 def _layout_periods(own: Layout, x: Layout, strides: Shape) -> tuple[Shape, Shape, Shape]:
-    """After how many rows and columns of places both texels lie in the same layer and phase again.
+    """The rows and columns of positions after which both layouts repeat their layer and phase.
 
-    And the texels until there, of `own` and of x.
+    Also returns the number of texels per period in `own` and in x.
     """
     found, steps, x_steps = [], [], []
     for k in range(2):
@@ -263,7 +263,7 @@ def _lower(b: Builder, node: Node) -> None:
     rows = 4 * -(-outputs // 4)
     taps, in_groups = math.prod(kernel), -(-inputs // 4)
     together = images if images < 3 else 4
-    # Where each place is looked for one by one, for each of four layers.
+    # If not dense, positions are looked up one by one, for each of four layers.
     turns = 0 if dense else 4 * loop_iterations(images, *places)
     batch, strip = _sum_partition(images, together, places, taps * in_groups * rows // 4, turns)
     strips = tuple(-(-n // m) for n, m in zip(places[1:], strip, strict=True))
@@ -272,7 +272,8 @@ def _lower(b: Builder, node: Node) -> None:
     layout = b.layout((parts * rows, *nchw[1:]), (4, 1, 1))
     if depthwise:
         layout = b.layout((parts, outputs, *nchw[2:]), (1, 1, 1))
-    # One part is the result, but for a depthwise one, whose channels lie otherwise.
+    # A single part is the result, except for a depthwise one, whose channels are laid out
+    # differently.
     whole = parts == 1 and not depthwise
     sums = b.output(node.outputs[0], b.layout(nchw, (4, 1, 1))) if whole else b.scratch(layout)
     period, steps, x_steps = _layout_periods(dy.layout, x.layout, strides[1:])

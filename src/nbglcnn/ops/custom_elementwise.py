@@ -1,4 +1,4 @@
-"""Elementwise: an operator of nbglcnn's own, of which gradients and updates of weights are made."""
+"""Elementwise: nbglcnn's own operator, the building block of gradients and weight updates."""
 
 from __future__ import annotations
 

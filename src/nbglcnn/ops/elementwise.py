@@ -1,4 +1,4 @@
-"""A function of several tensors, element by element, with NumPy's broadcasting, in one pass."""
+"""Element-by-element functions of several tensors, with NumPy's broadcasting, in one pass."""
 
 from __future__ import annotations
 
@@ -15,29 +15,27 @@ from nbglcnn.ops.strided import contiguous_view, gather_strided
 from nbglcnn.plan.layout import NCHW, Block, Layout, storage_nchw
 
 BROADCAST = FragmentShader("broadcast", shader_source("broadcast.glsl"), has_pixel_function=False)
-MAX_OPERANDS = (
-    5  # operands of one pass: four have a Layout of their own, the fifth lies as the fourth does
-)
+MAX_OPERANDS = 5  # operands of one pass: four have their own Layout, the fifth has the fourth's
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One of the tensors: a value of the graph by name, or a texture without one (`tensor`)."""
+    """One operand: a graph value by name, or a texture without a name (`tensor`)."""
 
     shape: Shape
     name: str = ""
     tensor: Tensor | None = None
 
     def is_constant(self, b: Builder) -> bool:
-        """Whether it can be packed to lie in any way."""
+        """Whether the operand is constant and can be packed in any layout."""
         return self.tensor is None and b.constant(self.name) is not None
 
     def stored_tensor(self, b: Builder) -> Tensor:
-        """The operand as it lies now."""
+        """The operand in its current layout."""
         return self.tensor or b.stored_tensor(self.name)
 
     def to_nchw(self, b: Builder, nchw: NCHW, block: Block | None = None) -> Tensor:
-        """The operand in this nchw (and block); a pass copies it there where needed."""
+        """The operand in this nchw (and block); a pass copies it if needed."""
         if self.tensor is None:
             if self.is_constant(b):
                 return b.constant_tensor(self.name, nchw, block)
@@ -46,7 +44,7 @@ class Operand:
 
 
 def change_layout(b: Builder, tensor: Tensor, nchw: NCHW, block: Block | None = None) -> Tensor:
-    """A tensor's row-major elements in another nchw (and block); itself where it lies so."""
+    """Return a tensor with its row-major elements in another nchw (and block); copy if needed."""
     if tensor.layout.nchw == nchw and block in (None, tensor.layout.block):
         return tensor
     copy = b.scratch(b.layout(nchw, block), tensor)
@@ -55,12 +53,12 @@ def change_layout(b: Builder, tensor: Tensor, nchw: NCHW, block: Block | None = 
 
 
 def operands_of(b: Builder, *values: str) -> list[Operand]:
-    """Values of the graph as operands."""
+    """Return values of the graph as operands."""
     return [Operand(b.shape(value), value) for value in values]
 
 
 def broadcast_shape(*shapes: Shape) -> Shape:
-    """NumPy's rule; ValueError where the shapes don't go together."""
+    """Broadcast shapes by NumPy's rule; raises ValueError if they are incompatible."""
     rank = max(map(len, shapes))
     result = []
     for lengths in zip(*(pad_rank(shape, rank) for shape in shapes), strict=True):
@@ -81,9 +79,9 @@ def draw_elementwise(
 ) -> Tensor:
     """Add the pass that computes a function of the broadcast operands.
 
-    `function` is GLSL text with a vec4 combine() of as many vec4. The result is bound to `value`
-    when that is given. `uniforms` fill the function's slots. Of five operands the last two must
-    have the same shape.
+    `function` is GLSL source with a `vec4 combine()` that takes one vec4 per operand. The result is
+    bound to `value` if `value` isn't empty. `uniforms` fill the function's slots. With five
+    operands, the last two must have the same shape.
     """
     assert len(operands) <= MAX_OPERANDS
     shape = broadcast_shape(*(operand.shape for operand in operands))
@@ -104,7 +102,7 @@ def draw_elementwise(
         tensors.append(last)
         if last.layout != tensors[3].layout:
             tensors[3:] = [_copy_to_layout(b, tensor, plain) for tensor in tensors[3:]]
-    # All four are defined: GLSL ES knows no undefined macro in a condition.
+    # Define all four modes: an undefined macro in a condition is an error in GLSL ES.
     modes = dict.fromkeys("ABCD", 0)
     for name, tensor in zip("ABCD", tensors, strict=False):
         modes[name] = _read_mode(tensor.layout, layout)
@@ -128,7 +126,7 @@ def _copy_to_layout(b: Builder, tensor: Tensor, layout: Layout) -> Tensor:
 
 
 def _operand_nchw(shape: Shape, operand: Operand, nchw: NCHW) -> NCHW | None:
-    """The operand's nchw when the result lies in `nchw`; None when it doesn't fit there."""
+    """The operand's nchw for a result stored in `nchw`; None if the operand doesn't fit."""
     own = pad_rank(operand.shape, len(shape))
     flags = nchw_flags(shape, [a == b for a, b in zip(own, shape, strict=True)], nchw)
     if flags is None:
@@ -140,7 +138,7 @@ def _operand_nchw(shape: Shape, operand: Operand, nchw: NCHW) -> NCHW | None:
 def _common_nchw(
     b: Builder, shape: Shape, operands: Sequence[Operand]
 ) -> tuple[NCHW, Sequence[Operand]]:
-    """The nchw that needs the fewest elements copied; operands that fit none are expanded."""
+    """Return the nchw with the fewest copied elements; operands that fit no nchw are expanded."""
     running = [operand for operand in operands if not operand.is_constant(b)]
     candidates = [
         operand.stored_tensor(b).layout.nchw
@@ -181,7 +179,7 @@ def _common_nchw(
 
 
 def _output_layout(b: Builder, nchw: NCHW, operands: Sequence[Operand]) -> Layout:
-    """The layout of the first operand that lies in the result's nchw: its own texels are read."""
+    """The first operand's layout that has the result's nchw, to read its texels directly."""
     for operand in operands:
         if not operand.is_constant(b) and operand.stored_tensor(b).layout.nchw == nchw:
             return operand.stored_tensor(b).layout
@@ -189,7 +187,7 @@ def _output_layout(b: Builder, nchw: NCHW, operands: Sequence[Operand]) -> Layou
 
 
 def _read_mode(layout: Layout, output: Layout) -> int:
-    """How broadcast.glsl reads an operand."""
+    """The mode in which broadcast.glsl reads an operand."""
     if layout == output:
         return 1
     n, c, h, w = layout.nchw

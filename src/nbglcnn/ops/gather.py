@@ -1,4 +1,4 @@
-"""Operators that choose slices or elements by indices, constant ones or computed ones."""
+"""Operators that select slices or elements by constant or computed indices."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from nbglcnn.plan.layout import MAX_EXACT_INTEGER, storage_nchw
 from nbglcnn.plan.schema import AxisWindow, ExplanationKind, IndexMap
 
 GATHER = per_element_shader("gather", "int inner, rows, per_outer, moving, each; ivec2 axes[6]")
-MAX_TABLE_LENGTH = 4096  # indices in the layer table: those of a window of 7×7 tokens are 2401
-MAX_INDEX_LENGTH = 6  # of one row: LOOKUP's axes
+MAX_TABLE_LENGTH = 4096  # indices in the layer table; a window of 7×7 tokens has 2401
+MAX_INDEX_LENGTH = 6  # per row: the axes of LOOKUP
 
 
 @dataclass(frozen=True, slots=True)
 class SliceSelection:
-    """Rows of indices into axes of the data; each row chooses a slice of `slice_size` elements.
+    """Rows of indices into axes of the data; each row selects a slice of `slice_size` elements.
 
-    The rows follow each other for each of the outer parts of the data, `outer_stride` elements
-    each; `has_own_rows`: each part has rows of its own.
+    The rows repeat for each outer part of the data, which has `outer_stride` elements. With
+    `has_own_rows`, each part has its own rows.
     """
 
     slice_size: int
@@ -143,7 +143,8 @@ def _lower(b: Builder, node: Node) -> None:
         "axes": tuple(zip(choice.strides, choice.lengths, strict=True)),
     }
     if indices is not None and choice.outer_stride <= MAX_EXACT_INTEGER:
-        # The sums of the indices are constants too: one read, however many axes they choose from.
+        # The offset sums of constant indices are constant too: one read for any number of indexed
+        # axes.
         arguments = {"strides": choice.strides, "lengths": choice.lengths}
         table = b.weight_texture(p.Recipe("offsets", (node.inputs[1],), arguments))
         b.draw(
@@ -163,7 +164,7 @@ def _lower(b: Builder, node: Node) -> None:
 
 
 def _gather_index_map(facts: KnownValues, node: Node, _position: int) -> IndexMap | None:
-    """Of indices that are known, and are few or at even distances."""
+    """Return the index map of constant indices, if they are few or evenly spaced."""
     indices, shape = facts.constant(node.inputs[1]), facts.shape(node.inputs[0])
     if indices is None:
         return None
@@ -226,7 +227,7 @@ def _indices_shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
 
 
 def _gather_fields(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
-    """Indices of several axes are told as one; computed ones may choose anything."""
+    """Treat multi-axis indices as one axis; computed indices may select any position."""
     source, axis = facts.shape(node.inputs[0]), axis_of(facts, node, 0)
     shape, indices = facts.shape(node.outputs[position]), facts.shape(node.inputs[1])
     rows, known = math.prod(indices), facts.constant(node.inputs[1])
@@ -241,12 +242,12 @@ def _gather_fields(facts: KnownValues, node: Node, position: int) -> list[Operat
 
 
 def _wrap_indices(indices: Array, length: int) -> list[tuple[int]]:
-    """Each index as a row of places; negative ones count from the end."""
+    """Return each index as a row of one position; negative indices count from the end."""
     return [(int(i) % length,) for i in indices.reshape(-1)]
 
 
 def _elements_fields(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
-    """Anything along the axis, at the same place along the others; and one index."""
+    """Any position along the axis, the same position along the other axes, and one index."""
     (source, indices), axis = map(facts.shape, node.inputs), axis_of(facts, node, 0)
     data = tuple(None if k == axis else same_position(k) for k in range(len(source)))
     choosing = tuple(same_position(k) for k in range(len(indices)))
@@ -256,7 +257,7 @@ def _elements_fields(facts: KnownValues, node: Node, position: int) -> list[Oper
 def _gather_nd_fields(
     facts: KnownValues, node: Node, position: int
 ) -> Sequence[OperatorField | None]:
-    """Exact where each column of known indices varies along neighbouring axes of its own."""
+    """Exact if each column of constant indices varies along its own neighbouring axes."""
     known = facts.constant(node.inputs[1])
     if known is None or int_attr(node, "batch_dims", 0):
         return full_fields(facts, node, position)
@@ -269,7 +270,7 @@ def _gather_nd_fields(
     crossed = len({k for span in spans for k in span}) != sum(map(len, spans))
     if crossed or any(not span and source[axis] > 1 for axis, span in enumerate(spans)):
         return full_fields(facts, node, position)
-    # The axes of a span are seen as one.
+    # Treat the axes of a span as one axis.
     starts = [k for k in range(len(shape)) if not any(k in span[1:] for span in spans)]
     reader = tuple(
         math.prod(shape[a:b]) for a, b in zip(starts, [*starts[1:], len(shape)], strict=True)

@@ -1,4 +1,4 @@
-"""What gradient rules write with: ordinary nodes, added behind those of a Graph."""
+"""A builder with which gradient rules add ordinary nodes after those of a Graph."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from nbglcnn.graph import FORWARD_SECTION, Array, Attribute, Graph, Node, Value,
 if TYPE_CHECKING:
     from nbglcnn.ops.operator import KnownValues, Shape
 
-CUSTOM_DOMAIN = "nbglcnn"  # of operators that ONNX does not have
+CUSTOM_DOMAIN = "nbglcnn"  # domain of operators that ONNX lacks
 FLOAT32 = np.dtype(np.float32)
 BOOL = np.dtype(np.bool_)
 INT64 = np.dtype(np.int64)
 
 
 class GradientBuilder:
-    """Nodes that are being added to a Graph; every value's shape is known at once.
+    """A builder that appends nodes to a Graph and infers the shape of each value immediately.
 
-    The domain of a new node is "nbglcnn" if `is_custom` says so of its operator, else ONNX's. New
-    nodes are of `section`, and their names begin with `prefix`.
+    The domain of a new node is "nbglcnn" if `is_custom` returns True for its operator, else ONNX's.
+    New nodes belong to `section`, and their names start with `prefix`.
     """
 
     def __init__(
@@ -47,28 +47,28 @@ class GradientBuilder:
         self._used_names = {node.name for node in graph.nodes} | set(graph.values)
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
 
-    # What is known.
+    # Known facts.
 
     def shape(self, value: str) -> Shape:
         """The concrete shape of a value."""
         return self.values[value].shape
 
     def constant(self, value: str) -> Array | None:
-        """A value's data when it is known at compile time, else None."""
+        """A value's data if it is known at compile time, else None."""
         return self.values[value].data if value else None
 
     def producer(self, value: str) -> Node | None:
-        """The node of the network that gives a value; None of an input or a constant."""
+        """The network's node that computes a value; None for an input or a constant."""
         return self._producers.get(value)
 
     def static_data(self, value: str) -> Array | None:
-        """A constant's data when no new weights can change its numbers, else None."""
+        """A constant's data if new weights cannot change it, else None."""
         return fixed(self.values, value)
 
     def needs_gradient(self, value: str) -> bool:
-        """Whether anybody asks for the gradient with respect to a value, or for one behind it.
+        """Whether the gradient of a value, or of a value that it depends on, is requested.
 
-        A rule may give "" for the others, and should where it would have to add a node.
+        A rule may return "" for other inputs, and should if it would otherwise have to add a node.
         """
         return value in self.gradient_values
 
@@ -76,13 +76,13 @@ class GradientBuilder:
 
     def add_node(self, op: str, *inputs: str, dtype: np.dtype[np.generic] = FLOAT32,
              **attributes: Attribute) -> str:  # fmt: skip
-        """Add a node with one output, and give that output's name."""
+        """Add a node with one output, and return the output's name."""
         return self.add_multi_output(op, inputs, 1, dtype=dtype, **attributes)[0]
 
     def add_node_like(
         self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute]
     ) -> str:
-        """Add a node with one output and the attributes of another one."""
+        """Add a node with one output and with the attributes of another node."""
         return self._add(op, inputs, 1, FLOAT32, attributes)[0]
 
     def add_multi_output(
@@ -93,7 +93,7 @@ class GradientBuilder:
         dtype: np.dtype[np.generic] = FLOAT32,
         **attributes: Attribute,
     ) -> tuple[str, ...]:
-        """Add a node with several outputs, all of one type."""
+        """Add a node with several outputs of one type."""
         return self._add(op, inputs, outputs, dtype, attributes)
 
     def _add(
@@ -128,7 +128,7 @@ class GradientBuilder:
         return free
 
     def add_constant(self, data: Array) -> str:
-        """A constant; one of the same bits is there once."""
+        """Add a constant; constants with identical bits are stored once."""
         data = np.asarray(data)
         known = data.dtype.str, data.shape, data.tobytes()
         if known not in self._constants:
@@ -138,18 +138,18 @@ class GradientBuilder:
         return self._constants[known]
 
     def add_scalar(self, number: float) -> str:
-        """A float32 constant of no axes."""
+        """Add a float32 scalar constant."""
         return self.add_constant(np.array(number, np.float32))
 
     def add_int_list(self, *numbers: int) -> str:
-        """A constant of one axis: a shape, axes, or other settings of an operator."""
+        """Add a 1-D integer constant, such as a shape, axes or another setting of an operator."""
         return self.add_constant(np.array(numbers, np.int64))
 
     def full(self, shape: Shape, number: float) -> str:
-        """A constant of this shape that is one number everywhere."""
+        """Add a constant of this shape, filled with one number."""
         return self.add_constant(np.broadcast_to(np.float32(number), shape))
 
-    # What rules do again and again.
+    # Common steps of gradient rules.
 
     def add(self, a: str, b: str) -> str:
         """A + b, broadcast."""
@@ -168,7 +168,7 @@ class GradientBuilder:
         return self.add_node("Div", a, b)
 
     def scale(self, a: str, factor: float) -> str:
-        """A tensor times one number; itself for 1."""
+        """A tensor times one number; returns the tensor itself if the number is 1."""
         return a if factor == 1 else self.multiply(a, self.add_scalar(factor))
 
     def negate(self, a: str) -> str:
@@ -178,36 +178,36 @@ class GradientBuilder:
     def reshape(
         self, a: str, shape: Sequence[int], *, dtype: np.dtype[np.generic] = FLOAT32
     ) -> str:
-        """The same elements in another shape; itself where it has that one."""
+        """Reshape a tensor; returns the tensor itself if it already has the shape."""
         if self.shape(a) == tuple(shape):
             return a
         return self.add_node("Reshape", a, self.add_int_list(*shape), dtype=dtype, allowzero=1)
 
     def transpose(self, a: str, permutation: Sequence[int]) -> str:
-        """Axes in another order; itself where they are in that one."""
+        """Permute axes; returns the tensor itself for the identity permutation."""
         if tuple(permutation) == tuple(range(len(permutation))):
             return a
         return self.add_node("Transpose", a, perm=tuple(permutation))
 
     def expand(self, a: str, shape: Sequence[int]) -> str:
-        """Repeated along axes of length 1, and those it lacks in front; itself where it is so."""
+        """Broadcast a tensor to a shape; returns the tensor itself if it already has the shape."""
         if self.shape(a) == tuple(shape):
             return a
         return self.add_node("Expand", a, self.add_int_list(*shape))
 
     def sum(self, a: str, axes: Sequence[int], *, keepdims: bool = True) -> str:
-        """The sum along some axes; itself for none."""
+        """The sum along some axes; returns the tensor itself if there are none."""
         if not axes:
             return a
         return self.add_node("ReduceSum", a, self.add_int_list(*axes), keepdims=int(keepdims))
 
     def sum_to_channels(self, a: str) -> str:
-        """The sum over all axes but that of the channels: (channels,)."""
+        """The sum over all axes except the channel axis: (channels,)."""
         axes = [axis for axis in range(len(self.shape(a))) if axis != 1]
         return self.sum(a, axes, keepdims=False)
 
     def sum_to(self, a: str, shape: Shape) -> str:
-        """What broadcasting from `shape` has repeated, summed again: the adjoint of Expand."""
+        """Sum over the axes that broadcasting from `shape` repeated: the adjoint of Expand."""
         own = self.shape(a)
         if own == shape:
             return a
@@ -217,14 +217,14 @@ class GradientBuilder:
         return self.reshape(self.sum(a, axes), shape)
 
     def sum_tensors(self, gradients: Sequence[str]) -> str:
-        """The sum of tensors of one shape."""
+        """The sum of tensors with equal shapes."""
         return gradients[0] if len(gradients) == 1 else self.add_node("Sum", *gradients)
 
     def apply_glsl(self, glsl: str, *tensors: str, **numbers: float) -> str:
-        """A function of tensors that no operator has, element by element with broadcasting.
+        """Apply a function without an operator, element by element with broadcasting.
 
-        `glsl` is the body of `vec4 combine(vec4 a, vec4 b, …)` of up to four tensors; it may call
-        select(), and finds `numbers` as u_<name>.
+        `glsl` is the body of `vec4 combine(vec4 a, vec4 b, …)` with up to four tensors. It may call
+        select() and reads each of `numbers` as u_<name>.
         """
         return self.add_node(
             "Elementwise",
@@ -235,5 +235,5 @@ class GradientBuilder:
         )
 
     def numel(self, value: str) -> int:
-        """Number of elements."""
+        """The number of elements."""
         return math.prod(self.shape(value))

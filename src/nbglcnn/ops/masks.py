@@ -1,4 +1,4 @@
-"""Which places of an input a constant mask leaves out of what depends on it."""
+"""Receptive fields without the positions of an input that a constant mask excludes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nbglcnn.plan.schema import AxisWindow
 def exclude_masked(
     facts: KnownValues, node: Node, found: list[OperatorField | None], position: int, mask: Array
 ) -> None:
-    """Leave out places of an input, axis by axis where the mask is a product of such."""
+    """Exclude masked positions of an input; split by axes if the mask is a product over them."""
     shape = facts.shape(node.outputs[0])
     if mask.all() or facts.shape(node.inputs[position]) != shape:
         return
@@ -39,7 +39,7 @@ def exclude_masked(
 
 
 def _project_mask(mask: Array, start: int, end: int | None = None) -> Array:
-    """What some axes of a mask say, whatever the others are."""
+    """Project a mask onto some axes: true if any element along the other axes is true."""
     axes = range(mask.ndim)[start:end]
     others = tuple(k for k in range(mask.ndim) if k not in axes)
     return np.asarray(mask.any(axis=others, keepdims=True))

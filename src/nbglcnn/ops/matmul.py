@@ -1,4 +1,4 @@
-"""Matrix products: as 1×1 convolutions where one matrix serves all rows, else by batches."""
+"""Matrix products: 1×1 convolutions if one matrix serves all rows, else batched products."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ MATMUL = FragmentShader(
     has_pixel_function=False,
     uniform_slots="int inner; ivec4 lengths, left, right",
 )
-MAX_INNER_LENGTH = 4 * MAX_LOOP_ITERATIONS  # between two computed matrices
+MAX_INNER_LENGTH = 4 * MAX_LOOP_ITERATIONS  # for a product of two computed matrices
 POINT_WINDOW = SlidingWindow((1, 1), (1, 1), (1, 1), (0, 0), (0, 0), (1, 1))
 PLAIN_CONSTANTS = {"TRANSPOSED": 0, "BIAS": 0, "RESIDUAL": 0, "DEPTH": 0, "DEPTHWISE": 0}
 SCALED_ADD = GlslFunction("vec4 combine(vec4 a, vec4 c) { return a + u_scale * c; }", "float scale")
@@ -61,10 +61,10 @@ SCALED_ADD = GlslFunction("vec4 combine(vec4 a, vec4 c) { return a + u_scale * c
 def _draw_constant_product(
     b: Builder, node: Node, rows: int, outputs: int, transpose: bool, bias: str = ""
 ) -> None:
-    """Rows times a constant matrix: a convolution that sees each row as an image.
+    """Multiply rows by a constant matrix: a convolution that reads each row as an image.
 
-    Maps that were flattened into rows are read where they lie, by a kernel as large as the map;
-    for more than two rows a copy with four of them side by side is worth its pass.
+    Maps that were flattened into rows are read in place, by a kernel as large as the map. For more
+    than two rows, a copy with four rows side by side is worth its pass.
     """
     inner = numel(b.shape(node.inputs[0])) // rows
     nchw: NCHW = (rows, inner, 1, 1)
@@ -83,7 +83,7 @@ def _draw_constant_product(
 def _draw_product(
     b: Builder, x: Operand, matrix: Tensor, steps: tuple[int, int], outputs: int, factor: float
 ) -> Tensor:
-    """Rows `x` times a computed matrix; element (k, j) is number k · steps[0] + j · steps[1]."""
+    """Multiply `x` by a computed matrix with element (k, j) at k · steps[0] + j · steps[1]."""
     rows, inner = x.shape
     in_groups, out_groups = -(-inner // 4), -(-outputs // 4)
     packed = pack_computed_kernel(b, matrix, inner, outputs, steps, factor=factor)
@@ -148,7 +148,7 @@ def _lower_gemm(b: Builder, node: Node) -> None:
 
 
 def _draw_epilogue(b: Builder, node: Node, result: Operand) -> None:
-    """What was fused behind a product that no convolution draws, a pass each."""
+    """Apply the fused epilogue of a product that isn't a convolution, one pass per node."""
     epilogue = b.epilogue(node)
     if epilogue.normalization is not None:
         tensor = draw_batch_norm(b, epilogue.normalization, result)
@@ -187,13 +187,13 @@ def _gemm_macs(facts: KnownValues, node: Node) -> int:
 
 
 def _matrix_shapes(facts: KnownValues, node: Node) -> tuple[Shape, Shape]:
-    """The operands' shapes with vectors as a row and a column."""
+    """The operands' shapes, with a vector as a row on the left or a column on the right."""
     a, w = facts.shape(node.inputs[0]), facts.shape(node.inputs[1])
     return a if len(a) > 1 else (1, *a), w if len(w) > 1 else (*w, 1)
 
 
 def _batch_axes(a: Shape, w: Shape) -> tuple[Shape, list[tuple[int, int]]]:
-    """Lengths of the batch axes, joined as far as they can be, and their steps in both operands."""
+    """The lengths of the batch axes, merged where possible, and their strides in both operands."""
     batch = broadcast_shape(a[:-2], w[:-2])
     own = [pad_rank(shape[:-2], len(batch)) for shape in (a, w)]
     axes = merge_axes(batch, [(x == d, y == d) for d, x, y in zip(batch, *own, strict=True)])
@@ -224,10 +224,10 @@ def _lower_matmul(b: Builder, node: Node) -> None:
         Operand(a, node.inputs[0]).to_nchw(b, (math.prod(a[:-2]), rows, 1, inner)),
         Operand(w, node.inputs[1]).to_nchw(b, (math.prod(w[:-2]), inner, 1, columns)),
     )
-    block = (1, 1, 4) if columns > 2 else (1, 1, columns)  # the kernel's own: columns of one matrix
+    block = (1, 1, 4) if columns > 2 else (1, 1, columns)  # set by the kernel: columns of a matrix
     output = b.scratch(b.layout((math.prod(lengths), rows, 1, columns), block))
     aligned = left.layout.block[2] == 4 and left.layout.phases == (1, 1)
-    groups = -(-inner // 4)  # in runs, each of a row of tiles or of what is left of one
+    groups = -(-inner // 4)  # grouped into runs, each a row of tiles or the rest of one
     runs = min(groups, groups // right.layout.columns + 2)
     if problem := loop_problem(groups + loop_iterations(runs, 0)):
         raise UnsupportedModel(
@@ -278,7 +278,7 @@ def _matmul_macs(facts: KnownValues, node: Node) -> int:
 
 
 def _gemm_fields(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
-    found = elementwise_fields(facts, node, position)  # of the bias
+    found = elementwise_fields(facts, node, position)  # used for the bias
     shape = facts.shape(node.outputs[position])
     for k, name in enumerate(("transA", "transB")):
         sides: list[AxisWindow | None] = (
@@ -291,7 +291,7 @@ def _gemm_fields(facts: KnownValues, node: Node, position: int) -> list[Operator
 
 
 def _matmul_fields(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
-    """Rows of the first by columns of the second; batch axes are broadcast."""
+    """Rows of the first operand by columns of the second; batch axes are broadcast."""
     shape = facts.shape(node.outputs[position])
     sources = [facts.shape(name) for name in node.inputs]
     batch = max(max(map(len, sources)) - 2, 0)
@@ -305,7 +305,7 @@ def _matmul_fields(facts: KnownValues, node: Node, position: int) -> list[Operat
         if len(source) == 1:
             links = [None]
         else:
-            # What is left of a row and of a column stands behind the batch, in this order.
+            # The remaining axes of a row and of a column follow the batch axes, in this order.
             at = batch if k == 0 or len(sources[0]) == 1 else batch + 1
             links += [same_position(at), None] if k == 0 else [None, same_position(at)]
         found.append(OperatorField(shape, source, tuple(links)))

@@ -1,4 +1,4 @@
-"""Gradients of matrix products, which are matrix products."""
+"""Gradients of matrix products, which are matrix products themselves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nbglcnn.ops.operator import float_attr, has_input, int_attr
 
 
 def gemm(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """Gemm: y = alpha · A B + beta · C, A and B maybe transposed."""
+    """Gemm: y = alpha · A B + beta · C, with A and B optionally transposed."""
     a, b = node.inputs[:2]
     turned_a, turned_b = int_attr(node, "transA", 0), int_attr(node, "transB", 0)
     alpha, beta = float_attr(node, "alpha", 1.0), float_attr(node, "beta", 1.0)
@@ -38,7 +38,7 @@ def gemm(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]
 
 
 def matmul(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """MatMul: of vectors as of matrices of one row or column; what was broadcast is summed."""
+    """MatMul: treat vectors as one-row or one-column matrices; sum over broadcast axes."""
     a, b = node.inputs
     shapes = rules.shape(a), rules.shape(b)
     rows = (1, *shapes[0]) if len(shapes[0]) == 1 else shapes[0]
@@ -67,9 +67,10 @@ def matmul(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[st
 
 
 def _sum_over_rows(rules: GradientBuilder, x: str, y: str) -> str:
-    """The sum over all rows of the products of y's elements with x's: yᵀ x.
+    """The sum over all rows of the products of y's and x's elements: yᵀ x.
 
-    As filters of 1×1, whose gradient reads both as they lie; a matrix product would pack one first.
+    Implemented as the gradient of 1×1 filters, which reads both operands in place; a matrix product
+    would pack one operand first.
     """
     return rules.add_node(
         "ConvWeightGradient", x, y, kernel_shape=(), strides=(), dilations=(), pads=(), group=1

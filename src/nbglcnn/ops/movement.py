@@ -1,4 +1,4 @@
-"""Operators that move elements and compute nothing: renamings, which cost no pass, and views."""
+"""Operators that move elements without computing: aliases, which cost no pass, and views."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ from nbglcnn.plan.schema import AxisWindow, Role
 
 DEPTH_TO_SPACE = per_element_shader("depth_to_space", "int block, along, across")
 
-# Renamings: another shape for the same elements in the same order.
+# Aliases: another shape for the same elements in the same order.
 
 
 def lower_alias(b: Builder, node: Node) -> None:
-    """The output is the input's elements in the same order: no pass, only another shape."""
+    """Bind the output to the input's texture: same elements and order, another shape, no pass."""
     b.bind(node.outputs[0], b.stored_tensor(node.inputs[0]))
 
 
@@ -63,7 +63,7 @@ NodeCheck = Callable[[KnownValues, Node], str | None]
 
 
 def needs_constant(position: int, name: str) -> NodeCheck:
-    """A check that an optional input, if given, is known when the Plan is made."""
+    """Make a check that an optional input, if present, is known when the Plan is made."""
 
     def check(facts: KnownValues, node: Node) -> str | None:
         if has_input(node, position) and facts.constant(node.inputs[position]) is None:
@@ -74,7 +74,7 @@ def needs_constant(position: int, name: str) -> NodeCheck:
 
 
 def first_problem(*checks: NodeCheck) -> NodeCheck:
-    """The first problem that one of several checks finds."""
+    """Make a check that returns the first problem found by several checks."""
 
     def check(facts: KnownValues, node: Node) -> str | None:
         return next((problem for c in checks if (problem := c(facts, node))), None)
@@ -143,7 +143,7 @@ def _dropout_problem(facts: KnownValues, node: Node) -> str | None:
 
 
 def too_many_axes(view: StridedView) -> str | None:
-    """Why a view cannot be gathered, or None."""
+    """The reason why a view cannot be gathered, or None."""
     count = len(view.simplified().sizes)
     if count > MAX_AXES:
         return f"it moves {count} axes separately; at most {MAX_AXES} are supported"
@@ -151,7 +151,7 @@ def too_many_axes(view: StridedView) -> str | None:
 
 
 def lower_view(b: Builder, node: Node, view: StridedView, output: int = 0) -> None:
-    """An output is `view` of the first input: no pass where all elements keep their order."""
+    """Bind an output to `view` of the first input; no pass if all elements keep their order."""
     source, value = b.stored_tensor(node.inputs[0]), node.outputs[output]
     simple = view.simplified()
     if simple == contiguous_view((math.prod(source.layout.nchw),)).simplified():
@@ -165,10 +165,10 @@ RESHAPE_OPERATORS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
 
 
 def storage_shape(b: Builder, value: str) -> Shape:
-    """The shape to store a value in: from rank 5 on that of the one renaming which reads it.
+    """The shape to store a value in; from rank 5 on, the shape of its only reader, an alias.
 
-    Nobody looks at such a tensor as maps, and the next operator finds its elements where it wants
-    them: channel shuffles and window partitions then take one pass.
+    Such a tensor is never displayed as maps, and the next operator finds its elements in the layout
+    that it needs. Channel shuffles and window partitions therefore take one pass.
     """
     while len(b.shape(value)) > 4:
         readers = [n for n in b.graph.nodes if value in n.inputs]
@@ -191,7 +191,7 @@ def view_operator(
     shape_inputs: tuple[int, ...],
     gradient: GradientRule | str,
 ) -> Operator:
-    """An operator whose output is a strided view of its first input; its shape the view's sizes."""
+    """An operator whose output is a strided view of its first input; shape: the view's sizes."""
 
     def shapes(facts: KnownValues, node: Node) -> Sequence[Shape]:
         return [shape(facts, node) if shape else view(facts, node).sizes]
@@ -223,7 +223,7 @@ def _reshape_operator(
     receptive_field: ReceptiveFieldRule = reshaped_fields,
     shape_inputs: tuple[int, ...],
 ) -> Operator:
-    """An operator whose output has its input's elements in the same order: no pass."""
+    """An operator whose output keeps its input's elements and their order: no pass."""
     return Operator(
         name, doc, shapes, lower_alias, attributes, check, role=role,
         receptive_field=receptive_field, explanation="same",
@@ -249,14 +249,14 @@ def _transpose_problem(facts: KnownValues, node: Node) -> str | None:
 
 
 def _slice_ranges(facts: KnownValues, node: Node) -> dict[int, range]:
-    """The places that are kept along each axis that is cut."""
+    """The positions kept along each sliced axis."""
     shape = facts.shape(node.inputs[0])
     starts, ends = constant_ints(facts, node, 1), constant_ints(facts, node, 2)
     assert starts is not None and ends is not None
     axes = constant_ints(facts, node, 3)
     axes = tuple(range(len(starts))) if axes is None else normalize_axes(axes, len(shape))
     steps = constant_ints(facts, node, 4) or (1,) * len(starts)
-    # slice() clamps as ONNX does, also INT64_MIN and INT64_MAX, which mean "to the end".
+    # slice() clamps as ONNX does, including INT64_MIN and INT64_MAX, which mean "to the end".
     return {
         axis: range(*slice(start, end, step).indices(shape[axis]))
         for axis, start, end, step in zip(axes, starts, ends, steps, strict=True)
@@ -347,7 +347,7 @@ def _depth_to_space_shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
 def _lower_depth_to_space(b: Builder, node: Node) -> None:
     x, block = b.tensor(node.inputs[0]), int_attr(node, "blocksize", 1)
     output = b.output(node.outputs[0])
-    # Channel of the input: c * along + (row in the block * block + column in the block) * across.
+    # Input channel: c * along + (row within the block * block + column within the block) * across.
     crd = string_attr(node, "mode", "DCR") == "CRD"
     along, across = (block * block, 1) if crd else (1, output.layout.nchw[1])
     numbers = {"block": block, "along": along, "across": across}

@@ -1,4 +1,4 @@
-"""Gradients of operators that move elements: they are moved back."""
+"""Gradients of operators that move elements: move the gradient back."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from nbglcnn.graph import PADDING_IDX, Array, Node
 from nbglcnn.ops.gradient_builder import BOOL, INT64, GradientBuilder
 from nbglcnn.ops.operator import GradientRule, axis_of, int_attr, int_list_attr
 
-ONNX_FLOAT = 1  # ONNX's number of that element type
+ONNX_FLOAT = 1  # ONNX's code of float32
 
 
 def reshape(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """Reshape and its kin: the same elements in the input's shape."""
+    """Reshape and its aliases: the same elements in the input's shape."""
     back = rules.reshape(dy[0], rules.shape(node.inputs[0]))
     return [back, *[""] * (len(node.inputs) - 1)]
 
@@ -28,12 +28,12 @@ def transpose(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence
 
 
 def expand(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """Expand: what was repeated is summed."""
+    """Expand: sum over the repeated axes."""
     return [rules.sum_to(dy[0], rules.shape(node.inputs[0])), ""]
 
 
 def apply_matrix(rules: GradientBuilder, a: str, axis: int, matrix: Array) -> str:
-    """Each line along an axis times a constant matrix (new length, length)."""
+    """Multiply each line along an axis by a constant matrix (new length, length)."""
     shape = rules.shape(a)
     before, length, behind = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
     if behind == 1:
@@ -46,7 +46,7 @@ def apply_matrix(rules: GradientBuilder, a: str, axis: int, matrix: Array) -> st
 
 
 def slice_axis(rules: GradientBuilder, a: str, axis: int, start: int, end: int) -> str:
-    """The places from `start` to `end` of an axis; the tensor itself where these are all."""
+    """The positions from `start` to `end` of an axis; the tensor itself if these are all."""
     if (start, end) == (0, rules.shape(a)[axis]):
         return a
     numbers = (rules.add_int_list(n) for n in (start, end, axis))
@@ -54,13 +54,13 @@ def slice_axis(rules: GradientBuilder, a: str, axis: int, start: int, end: int) 
 
 
 def flip_axis(rules: GradientBuilder, a: str, axis: int) -> str:
-    """An axis backwards."""
+    """Reverse an axis."""
     numbers = (rules.add_int_list(n) for n in (-1, -(2**31), axis, -1))
     return rules.add_node("Slice", a, *numbers)
 
 
 def pad_axis(rules: GradientBuilder, a: str, axis: int, before: int, after: int) -> str:
-    """Zeros before and behind the places of an axis, or that many left out where negative."""
+    """Pad an axis with zeros before and after; negative amounts crop it."""
     if before == after == 0:
         return a
     pads = [0] * 2 * len(rules.shape(a))
@@ -69,7 +69,7 @@ def pad_axis(rules: GradientBuilder, a: str, axis: int, before: int, after: int)
 
 
 def unslice_axis(rules: GradientBuilder, a: str, axis: int, places: range, length: int) -> str:
-    """An axis spread over places of one of this length, zeros between: the adjoint of a slice."""
+    """Spread an axis over `places` of an axis of `length`, zeros elsewhere: a slice's adjoint."""
     if places.step < 0:
         a, places = flip_axis(rules, a, axis), places[::-1]
     count, step = len(places), places.step if len(places) > 1 else 1
@@ -82,7 +82,7 @@ def unslice_axis(rules: GradientBuilder, a: str, axis: int, places: range, lengt
 
 
 def slice_rule(places: Callable[[GradientBuilder, Node], Mapping[int, range]]) -> GradientRule:
-    """A rule of a Slice that keeps these places along each axis."""
+    """Make the rule of a Slice that keeps these positions along each axis."""
 
     def rule(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
         found, shape = dy[0], rules.shape(node.inputs[0])
@@ -103,12 +103,12 @@ def tile(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]
 
 
 def space_to_depth(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """DepthToSpace: its inverse."""
+    """DepthToSpace: its inverse, SpaceToDepth."""
     return [rules.add_node_like("SpaceToDepth", dy, node.attributes)]
 
 
 def depth_to_space(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """SpaceToDepth: its inverse."""
+    """SpaceToDepth: its inverse, DepthToSpace."""
     return [rules.add_node_like("DepthToSpace", dy, node.attributes)]
 
 
@@ -125,7 +125,7 @@ def concat(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[st
 
 
 def split_rule(sizes: Callable[[GradientBuilder, Node], Sequence[int]]) -> GradientRule:
-    """A rule of a Split into pieces of these lengths: joined again, zeros for one nobody uses."""
+    """Make the rule of a Split into these lengths: concatenate, zeros for unused outputs."""
 
     def rule(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
         shape, axis = rules.shape(node.inputs[0]), axis_of(rules, node, 0)
@@ -142,9 +142,9 @@ def split_rule(sizes: Callable[[GradientBuilder, Node], Sequence[int]]) -> Gradi
 
 
 def gather(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """Gather: what was chosen several times has the sum, by a matrix of ones where it was.
+    """Gather: sum the gradients of repeated selections, by a one-hot matrix product.
 
-    An embedding's padding row has none.
+    The padding row of an embedding gets no gradient.
     """
     source, indices = node.inputs
     axis, shape = axis_of(rules, node, 0), rules.shape(source)
@@ -165,7 +165,7 @@ def gather(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[st
 
 
 def one_hot(rules: GradientBuilder, indices: str, length: int) -> str:
-    """For each place of an axis of this length a row: 1 where an index names it, else 0."""
+    """A row for each position of an axis of `length`: 1 if an index selects it, else 0."""
     rows, known = rules.numel(indices), rules.constant(indices)
     if known is not None:
         chosen = known.reshape(1, -1) % length == np.arange(length)[:, None]
@@ -178,7 +178,7 @@ def one_hot(rules: GradientBuilder, indices: str, length: int) -> str:
 
 
 def gather_elements(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """GatherElements: added where they came from."""
+    """GatherElements: add the gradients at the positions that were read."""
     zeros = rules.full(rules.shape(node.inputs[0]), 0)
     axis = axis_of(rules, node, 0)
     return [
@@ -190,7 +190,7 @@ def gather_elements(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Se
 
 
 def gather_nd(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """GatherND: added where they came from; the places of a batch are indices too."""
+    """GatherND: add the gradients at the positions read; batch positions become indices too."""
     source, indices = node.inputs
     batch, rows = int_attr(node, "batch_dims", 0), rules.shape(indices)[:-1]
     if batch:

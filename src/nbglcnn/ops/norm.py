@@ -1,4 +1,4 @@
-"""Normalizations: by stored statistics, or by those of the input itself."""
+"""Normalizations with stored statistics or with statistics of the input itself."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ from nbglcnn.ops.strided import gather_strided
 from nbglcnn.plan.layout import Layout
 from nbglcnn.plan.schema import Recipe
 
-# The mean goes first: x · factor + shift would lose digits where the mean is large. Only an
-# infinite factor, of variance and epsilon 0, is applied as by PyTorch: NaN and Inf come out alike.
+# Subtract the mean first: x · factor + shift would lose digits if the mean is large. Only an
+# infinite factor, from a variance and epsilon of 0, is applied in PyTorch's order, so that NaN and
+# Inf match.
 BATCH_NORM = "\n".join([
     SELECT,
     "vec4 combine(vec4 x, vec4 mean, vec4 by, vec4 bias) {",
@@ -60,7 +61,7 @@ RMS_NORM = "vec4 combine(vec4 x, vec4 by, vec4 scale) { return x * by * scale; }
 MEAN_VARIANCE_NORM = (
     "vec4 combine(vec4 x, vec4 mean, vec4 deviation) { return (x - mean) / (deviation + 1e-9); }"
 )
-# What has no length stays 0.
+# A vector of length 0 stays 0.
 LP_NORM = "\n".join([
     SELECT,
     "vec4 combine(vec4 x, vec4 by) { return select(equal(by, vec4(0.0)), vec4(0.0), x / by); }",
@@ -83,9 +84,9 @@ BATCH_NORM_FACTOR = GlslFunction(
 def draw_batch_norm(
     b: Builder, node: Node, x: Operand, value: str = "", statistics: Sequence[Operand] = ()
 ) -> Tensor:
-    """A BatchNormalization node of any tensor, its own input or one it was fused to.
+    """Lower a BatchNormalization on any tensor: its own input, or a tensor it was fused to.
 
-    `statistics` are mean and variance of each channel where they aren't those of the node.
+    `statistics` are the mean and variance per channel, if they aren't the node's own inputs.
     """
     scale, bias = operands_of(b, *node.inputs[1:3])
     mean, variance = statistics or operands_of(b, *node.inputs[3:5])
@@ -152,7 +153,7 @@ def _batch_norm_problem(facts: KnownValues, node: Node) -> str | None:
 def _draw_normalized(
     b: Builder, x: Operand, statistics: Sequence[Operand], affine: Sequence[Operand], value: str
 ) -> None:
-    """(x − mean) · inverse · scale + bias: one pass, two where scale and bias differ in shape."""
+    """(x − mean) · inverse · scale + bias: one pass, or two if scale and bias differ in shape."""
     split = len(affine) == 2 and affine[0].shape != affine[1].shape
     first = affine[:1] if split else affine
     function = {0: NORMALIZE_PLAIN, 1: NORMALIZE_SCALED, 2: NORMALIZE_AFFINE}[len(first)]
@@ -167,7 +168,7 @@ def _draw_normalized(
 def _axis_statistics(
     b: Builder, x: Operand, axes: Sequence[int], epsilon: float
 ) -> tuple[Operand, list[Operand]]:
-    """The input where it was read, its mean over `axes` and the inverse of its deviation."""
+    """Return the input in a readable layout, its mean over `axes` and its inverse deviation."""
     tensor, along = tensor_for_axes(b, x, axes)
     mean = draw_reduction(b, tensor, along, "mean")
     inverse = draw_reduction(
@@ -212,7 +213,7 @@ def _layer_norm_shapes(facts: KnownValues, node: Node) -> Sequence[Shape]:
 
 
 def _lower_group_norm(b: Builder, node: Node) -> None:
-    """Each channel goes first: a group's channels seldom fall on whole texels."""
+    """Reduce each channel first, because a group's channels rarely align with texels."""
     (x,) = operands_of(b, node.inputs[0])
     affine = _channel_operands(b, x, node.inputs[1:3])
     groups, epsilon = int_attr(node, "num_groups", 0), float_attr(node, "epsilon", 1e-5)
@@ -262,7 +263,7 @@ def _lower_mean_variance(b: Builder, node: Node) -> None:
     mean = draw_reduction(b, tensor, along, "mean")
     deviation = draw_reduction(b, tensor, along, "deviation", given=mean)
     shape = reduced_shape(x.shape, axes, True)
-    # Not `tensor`: for axes that alternate, its own are in another order.
+    # Not `tensor`: if kept and reduced axes alternate, its axes have another order.
     operands = [x, Operand(shape, tensor=mean), Operand(shape, tensor=deviation)]
     draw_elementwise(b, operands, MEAN_VARIANCE_NORM, value=node.outputs[0])
 

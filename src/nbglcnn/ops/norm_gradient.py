@@ -1,4 +1,4 @@
-"""Gradients of normalizations, of ordinary nodes. The mean goes first, as in the layers."""
+"""Gradients of normalizations, from ordinary nodes. The mean is subtracted first, as in forward."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ INVERSE_ROOT = "return inversesqrt(a + u_epsilon);"
 
 
 def per_channel(rules: GradientBuilder, value: str, rank: int) -> str:
-    """A value (channels,) as it is broadcast over (batch, channels, …)."""
+    """Reshape a (channels,) value to broadcast over (batch, channels, …)."""
     return rules.reshape(value, (*rules.shape(value), *[1] * (rank - 2)))
 
 
 def mean(rules: GradientBuilder, value: str, axes: Sequence[int]) -> str:
-    """The mean along axes, which stay with length 1."""
+    """The mean along axes, which are kept with length 1."""
     return rules.add_node("ReduceMean", value, rules.add_int_list(*axes), keepdims=1)
 
 
 def center(rules: GradientBuilder, x: str, axes: Sequence[int], epsilon: float) -> tuple[str, str]:
-    """X − mean and the inverse deviation, over axes."""
+    """X − mean and the inverse deviation, over `axes`."""
     apart = rules.subtract(x, mean(rules, x, axes))
     variance = mean(rules, rules.multiply(apart, apart), axes)
     return apart, rules.apply_glsl(INVERSE_ROOT, variance, epsilon=epsilon)
@@ -42,7 +42,7 @@ def center(rules: GradientBuilder, x: str, axes: Sequence[int], epsilon: float) 
 def normalized_gradient(
     rules: GradientBuilder, dy: str, normal: str, inverse: str, axes: Sequence[int]
 ) -> str:
-    """Of x, where `normal` = (x − mean) · inverse has the gradient dy."""
+    """The gradient of x if `normal` = (x − mean) · inverse has the gradient dy."""
     shared = mean(rules, dy, axes)
     along = mean(rules, rules.multiply(dy, normal), axes)
     inner = rules.apply_glsl("return a - b - c * d;", dy, shared, normal, along)
@@ -50,7 +50,7 @@ def normalized_gradient(
 
 
 def batch_norm(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """BatchNormalization: by its stored statistics, or in training mode by those of the batch."""
+    """BatchNormalization: with stored statistics, or in training mode with the batch's."""
     x, scale, bias, stored_mean, stored_variance = node.inputs
     rank = len(rules.shape(x))
     epsilon, found = float_attr(node, "epsilon", 1e-5), [""] * 5
@@ -86,12 +86,12 @@ def batch_norm(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequenc
 
 
 def instance_norm(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """InstanceNormalization: each channel of each example by itself."""
+    """InstanceNormalization: normalizes each channel of each example separately."""
     return _grouped_norm(rules, node, dy[0], rules.shape(node.inputs[0])[1])
 
 
 def group_norm(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """GroupNormalization: groups of channels of each example."""
+    """GroupNormalization: normalizes groups of channels of each example."""
     return _grouped_norm(rules, node, dy[0], int_attr(node, "num_groups", 1))
 
 
@@ -116,7 +116,7 @@ def _grouped_norm(rules: GradientBuilder, node: Node, dy: str, groups: int) -> S
 
 
 def layer_norm(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """LayerNormalization: all axes from one on; scale and bias are broadcast to the input."""
+    """LayerNormalization: over all axes from `axis` on; scale and bias are broadcast."""
     x = node.inputs[0]
     axes = _trailing_axes(rules, node)
     apart, inverse = center(rules, x, axes, float_attr(node, "epsilon", 1e-5))
@@ -129,7 +129,7 @@ def layer_norm(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequenc
 
 
 def rms_norm(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """RMSNormalization: as LayerNormalization with a mean of 0."""
+    """RMSNormalization: like LayerNormalization with a mean of 0."""
     x = node.inputs[0]
     axes = _trailing_axes(rules, node)
     squares = mean(rules, rules.multiply(x, x), axes)
@@ -148,7 +148,7 @@ def _trailing_axes(rules: GradientBuilder, node: Node) -> list[int]:
 
 
 def _affine_gradients(rules: GradientBuilder, node: Node, dy: str, normal: str) -> list[str]:
-    """Room for the input's, and those of scale and bias."""
+    """The gradients of scale and bias, after an empty slot for the input's."""
     found = [""] * len(node.inputs)
     if has_input(node, 1) and rules.needs_gradient(node.inputs[1]):
         part = rules.multiply(dy, normal)
@@ -163,7 +163,7 @@ def _scale_gradient(rules: GradientBuilder, node: Node, dy: str) -> str:
 
 
 def lp_norm(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """LpNormalization: 0 where there is no length."""
+    """LpNormalization: 0 if the norm is 0."""
     x, y = node.inputs[0], node.outputs[0]
     axis = axis_of(rules, node, -1)
     p = int_attr(node, "p", 2)
@@ -177,7 +177,8 @@ def lp_norm(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[s
 def lrn(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """LRN: y = x · k^(−beta), k = bias + alpha / size · Σ x² over a window of channels.
 
-    A channel goes into the windows of those whose window it is in: before and behind change places.
+    A channel contributes to the windows of the channels around it, so `before` and `behind` are
+    swapped in the second sum.
     """
     x, size = node.inputs[0], int_attr(node, "size", 1)
     share, beta = float_attr(node, "alpha", 1e-4) / size, float_attr(node, "beta", 0.75)
@@ -193,7 +194,7 @@ def lrn(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
 
 
 def _window_sum(rules: GradientBuilder, value: str, before: int, behind: int) -> str:
-    """For each channel the sum of those from so many before it to so many behind it."""
+    """For each channel, the sum from `before` channels before it to `behind` channels after it."""
     channels = np.arange(rules.shape(value)[1])
     apart = channels[None, :] - channels[:, None]
     matrix = (apart >= -before) & (apart <= behind)

@@ -1,4 +1,4 @@
-"""The record of one operator: everything nbglcnn knows about it, side by side."""
+"""The record of one operator: everything that nbglcnn knows about it, in one place."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ Shape = tuple[int, ...]
 
 
 class KnownValues(Protocol):
-    """What is known of values while shapes are inferred: by a Graph or a Builder."""
+    """The facts about values during shape inference; implemented by Graph and Builder."""
 
     def shape(self, value: str) -> Shape:
         """The concrete shape of a value."""
 
     def constant(self, value: str) -> Array | None:
-        """The data of a value that is known now, else None."""
+        """The data of a value if it is currently known, else None."""
 
     def static_data(self, value: str) -> Array | None:
-        """A constant's data when no new weights can change its numbers, else None.
+        """A constant's data if new weights cannot change it, else None.
 
-        A decision that depends on the numbers themselves needs these.
+        Use it for decisions that depend on the numbers themselves.
         """
 
 
 AttributeCheck = Callable[[Attribute], bool]
-# Of a node and the gradients with respect to its outputs ("" where there is none) those with
-# respect to its inputs ("" for an input that has none, or whose gradient nobody wants).
+# Maps a node and the gradients of its outputs ("" if there is none) to the gradients of its inputs
+# ("" for an input without a gradient, or whose gradient isn't requested).
 GradientRule = Callable[["GradientBuilder", Node, Sequence[str]], Sequence[str]]
 
 
 def any_value(_: Attribute) -> bool:
-    """An attribute that is supported whatever its value."""
+    """An attribute that is supported with any value."""
     return True
 
 
 def one_of(*values: Attribute) -> AttributeCheck:
-    """An attribute that is supported with these values alone."""
+    """An attribute that is supported only with these values."""
 
     def allowed(value: Attribute) -> bool:
         return value in values
@@ -58,7 +58,7 @@ def one_of(*values: Attribute) -> AttributeCheck:
 
 
 def positive_int(value: Attribute) -> bool:
-    """A number of at least 1."""
+    """Whether an attribute is an integer of at least 1."""
     return isinstance(value, int) and value >= 1
 
 
@@ -66,12 +66,12 @@ NO_FUNCTION = GlslFunction("")
 
 
 def no_problem(_facts: KnownValues, _node: Node) -> str | None:
-    """The check of operators whose attributes say it all."""
+    """The check of operators whose attribute checks are sufficient."""
     return None
 
 
 def no_macs(_facts: KnownValues, _node: Node) -> int:
-    """Operators without MACs worth counting."""
+    """The MAC count of operators whose MACs are negligible."""
     return 0
 
 
@@ -79,23 +79,25 @@ def no_macs(_facts: KnownValues, _node: Node) -> int:
 class Operator:
     """An ONNX operator.
 
-    `shapes` gives the outputs' shapes; `lower` draws it; `attributes` are the supported ones (any
-    other is refused); `check` says why a node cannot run, or None; `macs` counts MACs;
-    `glsl_function` is the GLSL `vec4 activate(vec4 v)` of a unary operator and `uniforms` fills its
-    slots, so that it can also run behind a convolution; `accepts_empty`: it makes something of
-    inputs without elements; `window` says how it slides over its first input, for explaining it;
-    `index_map`, of one that moves elements, which of its first input's each of an output is (None
-    where that isn't known); `reduction_view`, of a reduction, its first input as one map of all
-    that is joined for each channel; `doc` is one sentence for people.
+    `shapes` returns the outputs' shapes. `lower` adds the passes. `attributes` are the supported
+    attributes; any other is rejected. `check` returns the reason why a node cannot run, or None.
+    `macs` counts MACs. `glsl_function` is the GLSL `vec4 activate(vec4 v)` of a unary operator, and
+    `uniforms` fills its slots, so that it can also run after a convolution in the same pass.
+    `accepts_empty`: the operator can process inputs without elements. `window` returns how the
+    operator slides over its first input, for explanations. `index_map`, for an operator that moves
+    elements, maps each element of an output to an element of the first input (None if unknown).
+    `reduction_view`, for a reduction, is its first input as one map per channel of all reduced
+    elements. `doc` is one sentence for users.
 
-    What every record says, so that no other file lists operators: `role` among its neighbours;
-    `receptive_field`, which places of its inputs a place of an output can depend on; `explanation`,
-    the kind of its explanation (of a node, where that depends on one); `formula`, the function of
-    one number that a "pointwise" or "slope" explanation computes and shows, or that of the operands
-    a, b, c, … of an "elementwise" one (None: its kind says it all); `bounds`, the ends at which it
-    saturates (None: at none); `caption`, what captions call it (None: its name); `shape_inputs`,
-    the inputs that are shapes, axes or other settings, no numbers that it computes with;
-    `gradient`, its rule, or in words why it has none.
+    Every record must set the following fields, so that no other file lists operators. `role` is its
+    role among neighbouring layers. `receptive_field` determines the input positions on which an
+    output position can depend. `explanation` is the kind of explanation, or a function of the node.
+    `formula` is the function of one number that a "pointwise" or "slope" explanation computes and
+    shows, or the function of the operands a, b, c, … of an "elementwise" explanation (None: the
+    kind is sufficient). `bounds` are the values at which it saturates (None: none). `caption` is
+    the name in captions (None: the operator's name). `shape_inputs` are the inputs that are shapes,
+    axes or other settings rather than numbers to compute with. `gradient` is the gradient rule, or
+    a text that explains why there is no gradient.
     """
 
     name: str
@@ -126,18 +128,18 @@ class Operator:
         return self.explanation(facts, node) if callable(self.explanation) else self.explanation
 
     def output_bounds(self, facts: KnownValues, node: Node) -> Bounds:
-        """The ends at which a node saturates; None for an open one."""
+        """The values at which a node saturates; None for an unbounded end."""
         found = self.bounds(facts, node) if callable(self.bounds) else self.bounds
         return found or (None, None)
 
 
 def zero_gradient(_rules: GradientBuilder, node: Node, _dy: Sequence[str]) -> Sequence[str]:
-    """The gradient of operators that are flat wherever they have a slope: 0, as in PyTorch."""
+    """The gradient of piecewise constant operators: 0, as in PyTorch."""
     return [""] * len(node.inputs)
 
 
 def attribute_formula(formula: str, **defaults: float) -> Callable[[KnownValues, Node], str]:
-    """A formula with the numbers of a node's attributes for {their names}."""
+    """Make a rule that formats a formula, with a node's numeric attributes for their {names}."""
 
     def of(_facts: KnownValues, node: Node) -> str:
         return formula.format(**{k: repr(float_attr(node, k, v)) for k, v in defaults.items()})
@@ -177,7 +179,7 @@ def int_list_attr(node: Node, name: str, default: Sequence[int]) -> tuple[int, .
 
 
 def constant_ints(facts: KnownValues, node: Node, position: int) -> tuple[int, ...] | None:
-    """An input of integers that must be known now; None when omitted or not known."""
+    """The integers of an input that must be a known constant; None if omitted or unknown."""
     if position >= len(node.inputs) or not node.inputs[position]:
         return None
     data = facts.constant(node.inputs[position])
@@ -185,26 +187,26 @@ def constant_ints(facts: KnownValues, node: Node, position: int) -> tuple[int, .
 
 
 def has_input(node: Node, position: int) -> bool:
-    """Whether an optional input is given."""
+    """Whether an optional input is present."""
     return position < len(node.inputs) and bool(node.inputs[position])
 
 
 def same_shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
-    """Shape rule: as the first input."""
+    """Shape rule: the shape of the first input."""
     return [facts.shape(node.inputs[0])]
 
 
 def normalize_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
-    """Axes counted from the front, negative ones from the end."""
+    """Normalize axes: negative axes count from the end."""
     return tuple(axis + rank if axis < 0 else axis for axis in axes)
 
 
 def axis_of(facts: KnownValues, node: Node, default: int) -> int:
-    """The attribute `axis` of an operator, as an axis of its first input counted from the front."""
+    """The attribute `axis`, normalized to a non-negative axis of the first input."""
     (axis,) = normalize_axes((int_attr(node, "axis", default),), len(facts.shape(node.inputs[0])))
     return axis
 
 
 def numel(shape: Shape) -> int:
-    """Number of elements."""
+    """The number of elements."""
     return math.prod(shape)

@@ -37,7 +37,7 @@ from nbglcnn.ops.window import SlidingWindow
 from nbglcnn.plan.layout import storage_nchw
 from nbglcnn.plan.schema import AxisWindow, ExplanationKind, IndexMap
 
-PAD_MODES = ("constant", "edge", "reflect", "wrap")  # their numbers are pad.glsl's MODE
+PAD_MODES = ("constant", "edge", "reflect", "wrap")  # in the order of MODE in pad.glsl
 PAD_SLOTS = "ivec4 before, first, kept; int folds; float margin"
 PAD = FragmentShader("pad", shader_source("pad.glsl"), uniform_slots=PAD_SLOTS)
 PAD_CHANNELS = per_element_shader("pad", uniform_slots=PAD_SLOTS)
@@ -45,7 +45,7 @@ PAD_CHANNELS = per_element_shader("pad", uniform_slots=PAD_SLOTS)
 
 @dataclass(frozen=True, slots=True)
 class Padding:
-    """What happens along one axis: how long it was, and what is added (cut off, if negative)."""
+    """The padding of one axis: its length and the elements added (cropped, if negative)."""
 
     length: int
     before: int = 0
@@ -53,22 +53,22 @@ class Padding:
 
     @property
     def kept_start(self) -> int:
-        """The first element that is kept."""
+        """The index of the first kept element."""
         return max(0, -self.before)
 
     @property
     def kept_length(self) -> int:
-        """How many elements are kept."""
+        """The number of kept elements."""
         return self.length - self.kept_start - max(0, -self.after)
 
     @property
     def padded_length(self) -> int:
-        """The new length."""
+        """The length after padding."""
         return self.length + self.before + self.after
 
 
 def _paddings(facts: KnownValues, node: Node) -> list[Padding]:
-    """One entry per axis of the input."""
+    """Return one Padding per axis of the input."""
     shape = facts.shape(node.inputs[0])
     result = [Padding(length) for length in shape]
     if node.op == "CenterCropPad":
@@ -116,7 +116,7 @@ def _pad_value(b: Builder, node: Node) -> float | Tensor:
 
 
 def _crop_view(facts: KnownValues, node: Node) -> StridedView | None:
-    """What is left where nothing is added."""
+    """The cropped view of the input; None if any axis is extended."""
     view, paddings = contiguous_view(facts.shape(node.inputs[0])), _paddings(facts, node)
     if any(p.before > 0 or p.after > 0 for p in paddings):
         return None
@@ -140,7 +140,7 @@ def _lower(b: Builder, node: Node) -> None:
             along[axis] = padding
         b.bind(node.outputs[0], _draw_padded(b, x, along, mode, value))
         return
-    # More axes: from the last on, as many in one pass as an nchw has room for.
+    # Rank above 4: pad from the last axis on, as many axes per pass as fit into an nchw.
     tensor = b.stored_tensor(node.inputs[0])
     rest = list(paddings)
     done: list[Padding] = []
@@ -160,7 +160,7 @@ def _lower(b: Builder, node: Node) -> None:
 
 
 def _merge_paddings(paddings: Sequence[Padding]) -> list[Padding]:
-    """Neighbouring axes that stay as they are joined; those of length 1 among them vanish."""
+    """Merge neighbouring axes without padding; unpadded axes of length 1 disappear."""
     axes: list[Padding] = []
     for padding in paddings:
         still = not padding.before and not padding.after
@@ -174,12 +174,12 @@ def _merge_paddings(paddings: Sequence[Padding]) -> list[Padding]:
 def _draw_padded(
     b: Builder, x: Tensor, paddings: Sequence[Padding], mode: int, value: float | Tensor
 ) -> Tensor:
-    """A tensor padded along the axes of its nchw."""
+    """Pad a tensor along the axes of its nchw."""
     n, c, h, w = (p.padded_length for p in paddings)
     output = b.scratch(b.layout((n, c, h, w)), x)
     before = [max(p.before, 0) for p in paddings]
     far = [max(p.before, p.after, 0) for p in paddings]
-    # How often the farthest place must be folded back; reflected maps of one pixel are clamped.
+    # The number of folds for the farthest position; reflected maps of one pixel are clamped.
     folds = max(
         -(-f // max(p.kept_length - (mode == 2), 1)) if p.kept_length > 1 or mode == 3 else 1
         for f, p in zip(far, paddings, strict=True)
@@ -219,7 +219,7 @@ def _axis_window(axis: int, padding: Padding, mode: str) -> AxisWindow | None:
     if padding.kept_length == padding.length:
         return repeated
 
-    # What was cut off doesn't come back where the rest is repeated.
+    # Padding repeats only the kept positions, never the cropped ones.
     def places() -> list[list[int]]:
         rows = source_positions(padding.kept_length, repeated, padding.padded_length)
         return [[i + padding.kept_start for i in row] for row in rows]
@@ -228,7 +228,7 @@ def _axis_window(axis: int, padding: Padding, mode: str) -> AxisWindow | None:
 
 
 def _padding_window(facts: KnownValues, node: Node) -> SlidingWindow:
-    """A margin as a window has it, with no kernel; none where it isn't explained."""
+    """The padding as a window without a kernel; empty if padding isn't explained."""
     known = _explanation(facts, node) == "padding"
     spatial = _paddings(facts, node)[2:] if known else []
     begins, ends = tuple(p.before for p in spatial), tuple(p.after for p in spatial)
@@ -236,7 +236,7 @@ def _padding_window(facts: KnownValues, node: Node) -> SlidingWindow:
 
 
 def _explanation(facts: KnownValues, node: Node) -> ExplanationKind:
-    """Margins of lines and maps are explained; of examples, channels and volumes they are not."""
+    """Explain padding of lines and maps, but not of examples, channels or volumes."""
     paddings = _paddings(facts, node)
     outer, spatial = paddings[:2], paddings[2:]
     kept = not any(p.before or p.after for p in outer)

@@ -1,4 +1,4 @@
-"""Gradients of Pad and CenterCropPad: what margins repeat is added where it came from."""
+"""Gradients of Pad and CenterCropPad: repeated margins are added to their source positions."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from nbglcnn.ops.gradient_builder import GradientBuilder
 from nbglcnn.ops.movement_gradient import apply_matrix, flip_axis, pad_axis, slice_axis
 from nbglcnn.ops.operator import GradientRule, has_input, string_attr
 
-# Length, margins before and behind (less than 0 where it is cut) of each axis.
+# For each axis: its length and the margins before and after (negative if cropped).
 PaddingsOf = Callable[[GradientBuilder, Node], Sequence[tuple[int, int, int]]]
 
 
 def pad_rule(paddings: PaddingsOf) -> GradientRule:
-    """A rule of an operator that pads or cuts axes."""
+    """Make the rule of an operator that pads or crops axes."""
 
     def rule(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
         mode = string_attr(node, "mode", "constant")
@@ -34,7 +34,7 @@ def pad_rule(paddings: PaddingsOf) -> GradientRule:
 def _unpad_axis(
     rules: GradientBuilder, dy: str, axis: int, length: int, before: int, after: int, mode: str
 ) -> str:
-    """Of one axis."""
+    """The gradient along one axis."""
     start, end = max(0, -before), length - max(0, -after)
     kept, front, behind = end - start, max(0, before), max(0, after)
     if mode != "constant" and (front or behind):
@@ -47,7 +47,7 @@ def _unpad_axis(
 def _fold_margins(
     rules: GradientBuilder, dy: str, axis: int, kept: int, front: int, behind: int, mode: str
 ) -> str:
-    """The places that were kept, with what was repeated of them in the margins."""
+    """The gradient of the kept positions, including their repetitions in the margins."""
     whole = rules.shape(dy)[axis]
     if max(front, behind) > kept - (mode == "reflect"):
         return _apply_padding_matrix(rules, dy, axis, kept, front, behind, mode)
@@ -72,7 +72,7 @@ def _fold_margins(
 def _apply_padding_matrix(
     rules: GradientBuilder, dy: str, axis: int, kept: int, front: int, behind: int, mode: str
 ) -> str:
-    """Margins that are longer than what they repeat: each place by all that came from it."""
+    """For margins longer than their source: sum all copies of each position by a matrix."""
     places = np.pad(np.arange(kept), (front, behind), mode=mode)  # type: ignore[call-overload]
     matrix = (np.arange(kept)[:, None] == places).astype(np.float32)
     return apply_matrix(rules, dy, axis, matrix)
@@ -81,7 +81,7 @@ def _apply_padding_matrix(
 def _pad_value_gradient(
     rules: GradientBuilder, node: Node, dy: str, paddings: Sequence[tuple[int, int, int]]
 ) -> str:
-    """Of the constant of the margins: their sum."""
+    """The gradient of the padding constant: the sum over the margins."""
     inner = dy
     for axis, (length, before, after) in enumerate(paddings):
         front = max(0, before)

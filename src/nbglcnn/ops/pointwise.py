@@ -1,4 +1,4 @@
-"""Functions of one value at a time: activations and elementary functions. They also run behind a convolution."""
+"""Pointwise functions, such as activations. They can also run after a convolution in its pass."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ from nbglcnn.plan.schema import Bounds, Role
 POINTWISE = FragmentShader("pointwise", shader_source("pointwise.glsl"), has_pixel_function=False)
 IDENTITY = GlslFunction("vec4 activate(vec4 v) { return v; }")
 
-# Branches are select()ed: a multiplication by 0 would turn an Inf of the branch not taken into NaN.
-# NaN is put back by its bits, or the limit that is chosen is a uniform of its own, not the one that is compared
-# with: Mesa makes max() of `v < 0.0 ? 0.0 : v`, and max() drops NaN.
+# Use select() for branches: a multiplication by 0 would turn an Inf of the untaken branch into NaN.
+# NaN is either restored by its bits, or preserved by a separate uniform for the selected limit,
+# distinct from the compared uniform. Otherwise Mesa turns `v < 0.0 ? 0.0 : v` into max(), and max()
+# drops NaN.
 SELECT = """
 vec4 select(bvec4 which, vec4 yes, vec4 no) { return mix(no, yes, which); }
 vec4 unless_nan(vec4 v, vec4 result) {
@@ -43,7 +44,7 @@ vec4 unless_nan(vec4 v, vec4 result) {
 }
 """
 
-# SwiftShader's exp() loses NaN, and its log() gives finite numbers for negative ones and for 0.
+# SwiftShader's exp() loses NaN, and its log() returns finite numbers for 0 and negative numbers.
 EXP_LOG = """
 vec4 power(vec4 v) { return unless_nan(v, exp(v)); }
 vec4 logarithm(vec4 v) {
@@ -52,8 +53,8 @@ vec4 logarithm(vec4 v) {
 }
 """
 
-# exp(v) - 1 without the cancellation near 0 (Kahan: (e - 1) · v / log e), and tanh and erf from it.
-# GLSL's own tanh overflows for large arguments on some drivers.
+# exp(v) - 1 without cancellation near 0 (Kahan: (e - 1) · v / log e), from which tanh and erf
+# follow. GLSL's own tanh overflows for large arguments on some drivers.
 EXPM1 = """
 float expm1(float v) {
   if (abs(v) < 0.25)
@@ -79,7 +80,7 @@ float erf(float v) {
 """
 
 
-# GLSL promises no digits of sin() and cos(), and SwiftShader gives four.
+# GLSL guarantees no precision of sin() and cos(), and SwiftShader's have four digits.
 SINE_GLSL = shader_source("sine.glsl")
 
 
@@ -90,7 +91,7 @@ def _activation_function(body: str, *helpers: str, uniform_slots: str = "") -> G
 
 
 def _per_lane_function(name: str) -> GlslFunction:
-    """A function of elementary.glsl, lane by lane."""
+    """Apply a function of elementary.glsl to each lane."""
     lanes = ", ".join(f"{name}(v.{lane})" for lane in "xyzw")
     return _activation_function(
         f"return unless_nan(v, vec4({lanes}));", shader_source("elementary.glsl")
@@ -100,7 +101,7 @@ def _per_lane_function(name: str) -> GlslFunction:
 def _lower(b: Builder, node: Node) -> None:
     function, numbers = activation_of(b, node)
     x = b.stored_tensor(node.inputs[0])
-    # The function doesn't care how elements are arranged, so the output lies as the input does.
+    # The function ignores the order of elements, so the output has the input's layout.
     output = b.scratch(x.layout)
     b.bind(b.epilogue(node).value, output)
     b.draw(POINTWISE, output, [x], uniforms=numbers, functions=[function], fetches=4)
@@ -125,10 +126,11 @@ def unary_operator(
     gradient: GradientRule | str,
     **defaults: float,
 ) -> Operator:
-    """An operator that maps each element by `glsl_function`, which is `formula` for people.
+    """An operator that maps each element by `function`, which users see as `formula`.
 
-    `defaults` are those of attributes that are numbers: `glsl_function` finds them as u_<name>, and
-    `formula` by their names in braces. `uniforms` are those of the slots that it declares itself.
+    `defaults` are the defaults of numeric attributes: `function` reads them as u_<name>, and
+    `formula` contains their names in braces. `uniforms` fills the slots that the function declares
+    itself.
     """
 
     def given(_facts: KnownValues, node: Node) -> Mapping[str, float]:
@@ -146,7 +148,7 @@ def unary_operator(
     )  # fmt: skip
 
 
-# An activation belongs to the layer before it; other functions stand for themselves.
+# An activation belongs to the preceding layer; other functions are layers of their own.
 activation_operator = partial(unary_operator, role="follows")
 
 
@@ -187,7 +189,8 @@ def _clip_limits(facts: KnownValues, node: Node) -> tuple[float, float]:
 
 def _clip_uniforms(facts: KnownValues, node: Node) -> Mapping[str, float]:
     low, high = _clip_limits(facts, node)
-    # Twice: what is compared with and what replaces are one number, but no driver may know.
+    # Pass each limit twice: the driver must not know that the compared and the selected number are
+    # equal.
     return {"low": low, "high": high, "least": low, "most": high}
 
 
@@ -333,7 +336,7 @@ BY_NAME = {operator.name: operator for operator in OPERATORS}
 
 
 def activation_of(b: Builder, node: Node | None) -> tuple[GlslFunction, Mapping[str, float]]:
-    """The GLSL `vec4 activate(vec4 v)` of a unary node (None: the identity) and the numbers of its slots."""
+    """Return a unary node's GLSL `vec4 activate(vec4 v)` (None: the identity) and its uniforms."""
     if node is None:
         return IDENTITY, {}
     operator = BY_NAME[node.op]

@@ -1,6 +1,7 @@
-"""Slopes of functions of one number, as GLSL of the input, or of the output where that suffices.
+"""Gradients of functions of one number, as GLSL of the input, or of the output if possible.
 
-Of the output, the input need not be kept: a convolution may apply the function as it stores.
+With a function of the output, the input need not be kept, so a convolution may apply the function
+when it stores its result.
 """
 
 from __future__ import annotations
@@ -14,19 +15,20 @@ from nbglcnn.ops.operator import GradientRule, KnownValues, float_attr, string_a
 
 
 def input_rule(glsl: str, **defaults: float) -> GradientRule:
-    """A rule: `glsl` returns the gradient, of the input `a` and that of the output `b`."""
+    """Make a rule: `glsl` returns the gradient from the input `a` and the output gradient `b`."""
     return _glsl_rule(lambda node: node.inputs[0], glsl, defaults)
 
 
 def output_rule(glsl: str, **defaults: float) -> GradientRule:
-    """A rule: `glsl` returns the gradient, of the output `a` and that of the output `b`."""
+    """Make a rule: `glsl` returns the gradient from the output `a` and the output gradient `b`."""
     return _glsl_rule(lambda node: node.outputs[0], glsl, defaults)
 
 
 def input_or_output_rule(output: str, input: str, **defaults: float) -> GradientRule:
-    """A rule of functions whose output tells where the input is above 0, if no number is negative.
+    """Make a rule by the output if its sign reveals the input's, else by the input.
 
-    `output` returns the gradient then, `input` else: the GLSL of `output_rule` and of `input_rule`.
+    The sign is known if no numeric attribute is negative. Then `output` returns the gradient, as in
+    `output_rule`; otherwise `input` does, as in `input_rule`.
     """
     rules_of = input_rule(input, **defaults), output_rule(output, **defaults)
 
@@ -47,11 +49,11 @@ def _glsl_rule(of: Callable[[Node], str], glsl: str, defaults: dict[str, float])
 
 
 def torch_name(node: Node) -> str:
-    """PyTorch's name without the overload, `max`, of an operator that stands for no other."""
+    """The node's PyTorch operator without its overload, such as `max`; empty if it has none."""
     return node.torch_operator.partition(".")[0].strip("_")
 
 
-# Of these PyTorch's gradient is 0 where the result is 0: the root has none there.
+# In these operators PyTorch's gradient is 0 if the result is 0, where the root has no gradient.
 NORM_OPERATORS = ("std", "std_mean", "linalg_vector_norm", "norm", "cdist")
 
 
@@ -59,9 +61,9 @@ BINARY_CROSS_ENTROPY = "binary_cross_entropy"
 
 
 def log(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """Log: 1 / x; of a binary cross-entropy of x and 1 - x, together (x - target) / (x (1 - x)).
+    """Log: 1 / x; in a binary cross-entropy, both logs sum to (x - target) / (x (1 - x)).
 
-    There the divisor is at least 1e-12, as PyTorch has it.
+    In a binary cross-entropy, the divisor is at least 1e-12, as in PyTorch.
     """
     if torch_name(node) != BINARY_CROSS_ENTROPY:
         return [rules.apply_glsl("return b / a;", node.inputs[0], dy[0])]
@@ -74,7 +76,7 @@ def log(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
 
 
 def sqrt(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """Sqrt: infinite at 0, but for standard deviations and lengths."""
+    """Sqrt: infinite at 0, except in standard deviations and norms."""
     slope = "0.5 * b / a"
     if torch_name(node) in NORM_OPERATORS:
         slope = f"select(equal(a, vec4(0.0)), vec4(0.0), {slope})"
@@ -82,7 +84,7 @@ def sqrt(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]
 
 
 def operator_rule(op: str, factor: float = 1) -> GradientRule:
-    """A rule: the slope is another function of the input, times a number."""
+    """Make a rule: the gradient is another operator of the input, times a factor."""
 
     def rule(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
         return [rules.multiply(rules.scale(dy[0], factor), rules.add_node(op, node.inputs[0]))]
@@ -90,8 +92,8 @@ def operator_rule(op: str, factor: float = 1) -> GradientRule:
     return rule
 
 
-# t + x · sigmoid(x) · (1 − t²) with t = tanh(softplus(x)) = n / d; no power of e overflows, and
-# 1 − t² = (d − n) (d + n) / d² has no cancellation since d − n is known.
+# t + x · sigmoid(x) · (1 − t²) with t = tanh(softplus(x)) = n / d. No power of e overflows. 1 − t²
+# = (d − n) (d + n) / d² has no cancellation, because d − n is computed directly.
 MISH_GLSL = """
 bvec4 below = lessThan(a, vec4(0.0));
 vec4 e = exp(-abs(a));
@@ -111,7 +113,7 @@ return 0.5 * b * (1.0 + select(lessThan(z, vec4(0.0)), -t, t) + a * steep * dz);
 
 
 def gelu(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """Gelu: Φ(x) + x φ(x), or the slope of its tanh approximation."""
+    """Gelu: Φ(x) + x φ(x), or the derivative of the tanh approximation."""
     x = node.inputs[0]
     if string_attr(node, "approximate", "none") == "tanh":
         return [rules.apply_glsl(GELU_TANH_GLSL, x, dy[0])]
@@ -120,12 +122,12 @@ def gelu(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]
     return [rules.apply_glsl(glsl, x, erf, dy[0])]
 
 
-# PyTorch passes nothing at the bounds of these, so that their output suffices.
+# At the bounds of these, PyTorch's gradient is 0, so their output suffices.
 OPEN_BOUND_OPERATORS = ("relu6", "hardtanh")
 
 
 def clip_rule(limits: Callable[[KnownValues, Node], tuple[float, float]]) -> GradientRule:
-    """Clip: a rule by the function that tells a node's limits; at these the gradient passes."""
+    """Clip: make a rule from a node's limits; at a limit the gradient passes."""
 
     def rule(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
         named = zip(("low", "high"), limits(rules, node), strict=True)

@@ -1,4 +1,4 @@
-"""Pools: the largest, mean or p-norm of windows, and of whole maps."""
+"""Pooling: the maximum, mean or p-norm of windows or of whole maps."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from nbglcnn.plan.schema import ExplanationKind
 POOL = FragmentShader("pool", shader_source("volume_rows.glsl") + shader_source("pool.glsl"),
                       has_pixel_function=False,
     uniform_slots=f"{WINDOW_SLOTS}; ivec3 behind; int counts; float p")  # fmt: skip
-MAX_KIND, MEAN_KIND, NORM_KIND = range(3)  # pool.glsl's KIND
+MAX_KIND, MEAN_KIND, NORM_KIND = range(3)  # KIND in pool.glsl
 KIND_OF = {"MaxPool": MAX_KIND, "AveragePool": MEAN_KIND, "LpPool": NORM_KIND}
 
 
@@ -61,7 +61,7 @@ def _problem(facts: KnownValues, node: Node) -> str | None:
     shape = facts.shape(node.inputs[0])
     if problem := window_problem(facts, node, int_list_attr(node, "kernel_shape", ())):
         return problem
-    if node.op != "MaxPool" and (  # of that ONNX Runtime runs none that leaves pixels out
+    if node.op != "MaxPool" and (  # ONNX Runtime's MaxPool never leaves pixels out
         problem := auto_pad_problem(facts, node, int_list_attr(node, "kernel_shape", ()))
     ):
         return problem
@@ -85,7 +85,7 @@ def _problem(facts: KnownValues, node: Node) -> str | None:
 
 
 def _is_global(window: SlidingWindow, spatial: Shape) -> bool:
-    """Whether the only window is the whole map."""
+    """Whether the only window covers the whole map."""
     one = math.prod(window.output_shape) == 1 and not any(window.pads_begin + window.pads_end)
     return window.kernel == spatial and one
 
@@ -94,7 +94,8 @@ def _lower(b: Builder, node: Node) -> None:
     window, spatial = _window(b, node), b.shape(node.inputs[0])[2:]
     x = b.tensor(node.inputs[0])
     if _is_global(window, spatial):
-        # The whole map: in stages, so that its few results don't keep the device waiting.
+        # Global window: reduce in stages, because the few results alone would not keep the device
+        # busy.
         _draw_reduced(b, node, x)
     else:
         _draw_windows(b, node, x, window)
@@ -132,7 +133,7 @@ def _draw_windows(b: Builder, node: Node, x: Tensor, window: SlidingWindow) -> N
 
 def _draw_indices(b: Builder, node: Node, x: Tensor, window: SlidingWindow) -> None:
     spatial = b.shape(node.inputs[0])[2:]
-    # What a step along each axis adds: the last one follows closest, or by columns the first.
+    # The index step along each axis: row-major, or column-major if storage_order is 1.
     places = range(len(spatial))
     steps = [math.prod(spatial[k + 1 :]) for k in places]
     if int_attr(node, "storage_order", 0):
@@ -141,7 +142,7 @@ def _draw_indices(b: Builder, node: Node, x: Tensor, window: SlidingWindow) -> N
 
 
 def _reduction_kind(op: str, p: int) -> ReductionKind:
-    """The reduction that a pool over whole maps is."""
+    """The reduction that is equivalent to a pool over whole maps."""
     if op.endswith("LpPool"):
         if p in (1, 2):
             return REDUCTION_KINDS[f"l{p}"]

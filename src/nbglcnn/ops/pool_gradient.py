@@ -1,4 +1,4 @@
-"""Gradients of pools: of means a transposed convolution, of the largest an operator of ours."""
+"""Gradients of pools: transposed convolutions for means, our own operator for maxima."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MAX_POOL_GRADIENT = FragmentShader(
     + shader_source("pixel_loop_main.glsl"), has_pixel_function=False,
     uniform_slots="ivec3 kernel, stride, dilation, padding, size, places",
 )  # fmt: skip
-# Of windows of 2×2 pixels beside each other.
+# For adjacent windows of 2×2 pixels.
 MAX_POOL_GRADIENT_BLOCKS = FragmentShader(
     "max_pool_gradient_blocks",
     shader_source("max_pool_gradient_blocks.glsl"),
@@ -46,12 +46,12 @@ def _window(facts: KnownValues, node: Node) -> SlidingWindow:
 
 
 def max_pool(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """MaxPool: the first of the largest elements of a window has its gradient."""
+    """MaxPool: the gradient goes to the first maximum of each window."""
     return [_max_pool_gradient(rules, node, dy[0], _window(rules, node))]
 
 
 def global_max_pool(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """GlobalMaxPool: the first of the largest elements of a map has its gradient."""
+    """GlobalMaxPool: the gradient goes to the first maximum of each map."""
     n, c, *spatial = shape = rules.shape(node.inputs[0])
     count = math.prod(spatial)
     lines = rules.reshape(node.inputs[0], (n, c, count))
@@ -69,7 +69,7 @@ def _max_pool_gradient(rules: GradientBuilder, node: Node, dy: str, window: Slid
 
 
 def average_pool(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """AveragePool: each element of a window has as much as its mean counts it."""
+    """AveragePool: each element of a window gets its share of the mean."""
     spatial = rules.shape(node.inputs[0])[2:]
     window, padded = _window(rules, node), int_attr(node, "count_include_pad", 0)
     counts: Array = np.ones((), np.float32)
@@ -81,7 +81,7 @@ def average_pool(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Seque
 
 
 def sum_windows(rules: GradientBuilder, share: str, window: SlidingWindow, spatial: Shape) -> str:
-    """What each window gives to all of its elements, summed: (n, c, *spatial)."""
+    """Sum the share that each window gives to all of its elements: (n, c, *spatial)."""
     channels = rules.shape(share)[1]
     ones = rules.full((channels, 1, *window.kernel), 1)
     full = tuple(
@@ -99,7 +99,7 @@ def sum_windows(rules: GradientBuilder, share: str, window: SlidingWindow, spati
 
 
 def _tap_counts(window: SlidingWindow, axis: int, length: int, padded: bool) -> Array:
-    """How many elements each mean along an axis counts."""
+    """The number of elements in each mean along an axis."""
     begin, end = window.pads_begin[axis], window.pads_end[axis]
     taps = np.arange(window.kernel[axis]) * window.dilations[axis]
     at = np.arange(window.output_shape[axis])[:, None] * window.strides[axis] - begin + taps
@@ -109,13 +109,13 @@ def _tap_counts(window: SlidingWindow, axis: int, length: int, padded: bool) -> 
 
 
 def global_average_pool(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """GlobalAveragePool: a share each."""
+    """GlobalAveragePool: an equal share for each element."""
     shape = rules.shape(node.inputs[0])
     return [rules.expand(rules.scale(dy[0], 1 / math.prod(shape[2:])), shape)]
 
 
 def lp_pool(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """LpPool: y = (Σ |x|^p)^(1/p); 0 where there is no length."""
+    """LpPool: y = (Σ |x|^p)^(1/p); 0 if the norm is 0."""
     x, y = node.inputs[0], node.outputs[0]
     p = float(int_attr(node, "p", 2))
     share = rules.apply_glsl(_NORM_FACTOR, dy[0], y, p=p)
@@ -127,9 +127,9 @@ def lp_pool(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[s
 
 
 def max_unpool_rule(counted: Callable[[KnownValues, Node], Shape]) -> GradientRule:
-    """A rule of a MaxUnpool whose indices count in this shape: each input reads its place.
+    """Make a MaxUnpool's rule for indices into `counted`: each input reads at its index.
 
-    As in PyTorch one that another has replaced there does so, too.
+    As in PyTorch, an input that another one has overwritten also reads there.
     """
 
     def rule(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
@@ -162,7 +162,7 @@ def _shapes(facts: KnownValues, node: Node) -> list[Shape]:
 
 
 def _window_3d(node: Node) -> tuple[Shape, Shape, Shape, Shape]:
-    """Kernel, strides, dilations and padding before, over depth, rows and columns."""
+    """Kernel, strides, dilations and begin padding over depth, rows and columns."""
     names = (("kernel_shape", 1), ("strides", 1), ("dilations", 1), ("pads", 0))
     kernel, strides, dilations, begins = (
         pad_to_3d(int_list_attr(node, name, ()), filling) for name, filling in names
@@ -171,7 +171,7 @@ def _window_3d(node: Node) -> tuple[Shape, Shape, Shape, Shape]:
 
 
 def _windows_per_pixel(facts: KnownValues, node: Node) -> Shape:
-    """How many windows along each axis reach a pixel, at most."""
+    """The maximum number of windows along each axis that contain a pixel."""
     spatial, places = (pad_to_3d(facts.shape(name)[2:], 1) for name in node.inputs[:2])
     if "output_size" in node.attributes:
         return tuple(-(-m // n) + 1 for n, m in zip(spatial, places, strict=True))
@@ -182,7 +182,7 @@ def _windows_per_pixel(facts: KnownValues, node: Node) -> Shape:
 
 
 def _problem(facts: KnownValues, node: Node) -> str | None:
-    """Each fragment goes through a window, and then through all that reach a pixel."""
+    """Check the loops of a fragment: over a window, then over all windows around a pixel."""
     shape, places = (facts.shape(name) for name in node.inputs[:2])
     if math.prod(shape[2:]) > MAX_EXACT_INTEGER:
         return (
@@ -200,7 +200,7 @@ def _problem(facts: KnownValues, node: Node) -> str | None:
     return None
 
 
-_OTHER_ITERATIONS = 6  # rounds of the other loops of a fragment of one pixel
+_OTHER_ITERATIONS = 6  # iterations of a one-pixel fragment's other loops
 
 
 def _lower(b: Builder, node: Node) -> None:

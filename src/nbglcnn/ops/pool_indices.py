@@ -1,4 +1,4 @@
-"""Where the largest element of each window of a pool lies."""
+"""The position of the maximum of each window of a pool."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def draw_indices(
     *,
     in_map: bool,
 ) -> None:
-    """Fill `output` with numbers among all elements of the input, or `in_map` among those of a map.
+    """Fill `output` with indices into the whole input, or with `in_map` into one map.
 
-    `steps` is what a step along each spatial axis adds to a number.
+    `steps` are the index increments along the spatial axes.
     """
     b.draw(
         POOL_INDICES, output, [x],
@@ -44,7 +44,7 @@ def draw_indices(
 def draw_map_indices(
     b: Builder, x: Tensor, window: SlidingWindow, spatial: Shape, nchw: NCHW
 ) -> Tensor:
-    """A tensor of this nchw with the place of each window's largest element, counted in its map."""
+    """The index within its map of each window's maximum, as a tensor of this nchw."""
     layout = b.layout(nchw)
     if loop_problem(math.prod(layout.block) * loop_iterations(*window.kernel)):
         layout = b.layout(nchw, (1, 1, 1))

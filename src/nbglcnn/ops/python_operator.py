@@ -1,4 +1,4 @@
-"""What has no passes: a layer that the model's own framework computes, whose value is uploaded."""
+"""The record of a layer that the model's own framework computes: no passes, values are uploaded."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from nbglcnn.ops.receptive_field import full_fields
 
 
 def _declared_shapes(facts: KnownValues, node: Node) -> Sequence[Shape]:
-    """What it gave for the example input."""
+    """The output shapes for the example input."""
     return [facts.shape(name) if name else () for name in node.outputs]
 
 
 def _lower_nothing(_b: Builder, _node: Node) -> None:
-    """Its outputs are there before anything is drawn, as the network's inputs are (lower.py)."""
+    """Do nothing: the outputs are uploaded before the first pass, like inputs (lower.py)."""
 
 
 PYTHON_RECORD = Operator(

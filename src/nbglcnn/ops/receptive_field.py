@@ -1,4 +1,4 @@
-"""Which places of its inputs a place of an operator's output can depend on, axis by axis."""
+"""The input positions on which an operator's output position can depend, axis by axis."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from nbglcnn.ops.window import SlidingWindow
 
 Shape = tuple[int, ...]
-# A share of less is what rounding left of none: coordinates are rarely exact in binary.
+# A smaller weight is rounding error of 0: coordinates are rarely exact in binary.
 NEGLIGIBLE_WEIGHT = 1e-6
-MAX_TABLE_LENGTH = 2**16  # places along an axis that tables are made for, in Python and in the page
-PositionTable = tuple[tuple[int, ...], ...]  # for each place of a reader, those of the source
+MAX_TABLE_LENGTH = 2**16  # longest axis with a table, in Python and in the page
+PositionTable = tuple[tuple[int, ...], ...]  # per reader position, the source positions
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorField:
-    """How the places of an output (the reader) depend on those of one input (the source).
+    """The dependence of an output's positions (the reader) on one input's (the source).
 
-    `output_shape` and `input_shape` are the shapes, or the same elements in the same order over
-    other axes; `windows` has an entry for each axis of `input_shape`: the AxisWindow whose `axis`
-    counts those of `output_shape`, or None where each place of the output can depend on every place
-    along that axis.
+    `output_shape` and `input_shape` are the value's shapes, or other shapes with the same elements
+    in the same order. `windows` has one entry per axis of `input_shape`: an AxisWindow, whose
+    `axis` is an axis of `output_shape`, or None if each output position can depend on every
+    position along that input axis.
     """
 
     output_shape: Shape
@@ -40,17 +40,17 @@ ReceptiveFieldRule = Callable[["KnownValues", Node, int], Sequence[OperatorField
 
 
 def same_position(axis: int) -> AxisWindow:
-    """The same place."""
+    """The same position along an axis."""
     return AxisWindow(axis)
 
 
 def shifted_position(axis: int, begin: int, step: int = 1) -> AxisWindow:
-    """The place `pad_begin` before; the source's end cuts off what lies outside."""
+    """The position minus `begin`; positions outside the source are dropped."""
     return AxisWindow(axis, pad_begin=begin, stride=step)
 
 
 def full_field(facts: KnownValues, node: Node, position: int, name: str) -> OperatorField | None:
-    """Every place of an input."""
+    """Every position of an input."""
     if not name:
         return None
     shape = facts.shape(name)
@@ -58,12 +58,12 @@ def full_field(facts: KnownValues, node: Node, position: int, name: str) -> Oper
 
 
 def full_fields(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
-    """Each place of an output can depend on every place of each input."""
+    """Each output position can depend on every position of each input."""
     return [full_field(facts, node, position, name) for name in node.inputs]
 
 
 def broadcast_field(shape: Shape, source: Shape) -> OperatorField:
-    """Each place depends on the same one of a source that is broadcast."""
+    """Each position depends on the same position of a broadcast source."""
     missing = len(shape) - len(source)
     axes = [
         same_position(k + missing) if n == shape[k + missing] else None
@@ -73,7 +73,7 @@ def broadcast_field(shape: Shape, source: Shape) -> OperatorField:
 
 
 def elementwise_fields(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
-    """Each place depends on the same one of each input, which is broadcast."""
+    """Each position depends on the same position of each broadcast input."""
     shape = facts.shape(node.outputs[position])
     return [broadcast_field(shape, facts.shape(name)) if name else None for name in node.inputs]
 
@@ -81,7 +81,7 @@ def elementwise_fields(facts: KnownValues, node: Node, position: int) -> list[Op
 def first_input_fields(
     rule: Callable[[KnownValues, Node, int], OperatorField],
 ) -> ReceptiveFieldRule:
-    """A rule for the first input; of others, which are parameters mostly, every place counts."""
+    """Make a rule from the first input's; all positions count for other inputs, like weights."""
 
     def reach(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
         others = [full_field(facts, node, position, name) for name in node.inputs[1:]]
@@ -91,13 +91,13 @@ def first_input_fields(
 
 
 def mixed_axes_fields(axes: Callable[[KnownValues, Node], Sequence[int]]) -> ReceptiveFieldRule:
-    """All along some axes, which the output may lack, and the same place along the others."""
+    """All positions along some axes, which the output may drop; the same along the others."""
 
     def rule(facts: KnownValues, node: Node, position: int) -> OperatorField:
         source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[position])
         mixed = set(axes(facts, node))
         kept = [k for k in range(len(source)) if k not in mixed]
-        # An output without the mixed axes has the others in their order.
+        # An output without the mixed axes keeps the order of the others.
         at = {k: k if len(shape) == len(source) else i for i, k in enumerate(kept)}
         links = [same_position(at[k]) if k in at else None for k in range(len(source))]
         return OperatorField(shape, source, tuple(links))
@@ -108,7 +108,7 @@ def mixed_axes_fields(axes: Callable[[KnownValues, Node], Sequence[int]]) -> Rec
 def window_fields(
     window: Callable[[KnownValues, Node], SlidingWindow], *, transposed: bool = False
 ) -> ReceptiveFieldRule:
-    """A window that slides along the axes from 2 on, over each channel or over all of them."""
+    """A window that slides along the axes from 2 on, and covers all channels."""
 
     def rule(facts: KnownValues, node: Node, position: int) -> OperatorField:
         source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[position])
@@ -124,7 +124,7 @@ def window_fields(
 
 
 def permuted_fields(permutation: Callable[[KnownValues, Node], Shape]) -> ReceptiveFieldRule:
-    """The same places along axes in another order."""
+    """The same positions along permuted axes."""
 
     def rule(facts: KnownValues, node: Node, position: int) -> OperatorField:
         order = permutation(facts, node)
@@ -147,9 +147,9 @@ reshaped_fields = first_input_fields(_reshaped_field)
 
 
 def common_axes(a: Shape, b: Shape) -> Shape:
-    """The coarsest axes of which both shapes consist, each axis by itself or several together.
+    """The coarsest common factorization of two shapes into axes; each shape merges them.
 
-    Shapes whose axes overlap crosswise, as 4×6 and 6×4, have those joined into one.
+    Axes that overlap crosswise, like 4×6 and 6×4, become one axis.
     """
     if 0 in a or 0 in b:
         return (0,)
@@ -178,7 +178,7 @@ def _reflect_index(at: int, size: int) -> int:
     return min(at % around, -at % around) if around else 0
 
 
-# Where padding reads in a source of a size.
+# The source index that each padding mode reads.
 PADDING_INDEX: Mapping[str, Callable[[int, int], int]] = {
     "zeros": lambda at, _: at,
     "reflect": _reflect_index,
@@ -188,7 +188,7 @@ PADDING_INDEX: Mapping[str, Callable[[int, int], int]] = {
 
 
 def source_positions(size: int, along: AxisWindow, length: int) -> PositionTable:
-    """For each of a reader's `length` places, those of a source of this size."""
+    """For each of a reader's `length` positions, the positions in a source of this size."""
     if along.table:
         return along.table
     reach = [t * along.dilation - along.pad_begin for t in range(along.kernel)]
@@ -209,9 +209,9 @@ def source_positions(size: int, along: AxisWindow, length: int) -> PositionTable
 def table_axis(
     axis: int, length: int, size: int, positions: Callable[[], Iterable[Iterable[int]]]
 ) -> AxisWindow | None:
-    """Any places of a source of this size for each of `length`; as a window where one fits.
+    """An axis with arbitrary source positions per reader position; a window if one fits.
 
-    None, every place, where there are too many to be listed.
+    Returns None, every position, if the axis is too long for a table.
     """
     if max(length, size) > MAX_TABLE_LENGTH:
         return None
@@ -233,7 +233,7 @@ def _invert_table(table: PositionTable, size: int) -> PositionTable:
 
 
 def _fit_window(axis: int, rows: PositionTable, transposed: bool) -> AxisWindow | None:
-    """The window that the two neighbouring rows suggest in which most is read."""
+    """Fit a window to the neighbouring pair of rows with the most reads."""
     pairs = [k for k in range(len(rows) - 1) if rows[k] and rows[k + 1]]
     if not pairs:
         return None

@@ -1,4 +1,4 @@
-"""Reductions over any axes, in as many stages as keep each fragment's loop short."""
+"""Reductions over any axes, in several stages so that each fragment's loop stays short."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ REDUCTION_GLSL = "\n".join(
 MAX_SINGLE_STAGE_READS, MAX_STAGE_READS = (
     64,
     512,
-)  # reads of one fragment: what a single stage may take, what a stage aims at most
+)  # reads per fragment: limit for a single stage, target per stage of several
 
 SUM_GLSL = "vec4 join(vec4 a, vec4 b) { return a + b; }"
 ZERO_START = "#define START vec4(0.0)"
@@ -50,11 +50,10 @@ ZERO_START = "#define START vec4(0.0)"
 
 @dataclass(frozen=True, slots=True)
 class ReductionKind:
-    """What a reduction computes, in GLSL: `map` runs in the first stage, `finish` in the last.
+    """The GLSL of a reduction: `map` runs in the first stage, `finish` in the last.
 
-    In `finish` u_joined is the number of elements that were joined; `uniform_slots` are the
-    caller's. A kind that is `uses_first_element` is given the first of the elements that are
-    joined.
+    In `finish`, u_joined is the number of reduced elements. The caller sets `uniform_slots`. If
+    `uses_first_element`, `given` is the first of the reduced elements.
     """
 
     map: str = "v"
@@ -65,7 +64,7 @@ class ReductionKind:
     uniform_slots: str = ""
 
     def stage_function(self, first: bool) -> GlslFunction:
-        """The functions of one stage."""
+        """The GLSL functions of one stage."""
         text = "\n".join([
             REDUCTION_GLSL, self.start, self.join,
             f"vec4 map(vec4 v, vec4 given, vec4 index) {{ return {self.map if first else 'v'}; }}",
@@ -86,7 +85,7 @@ SQUARED_DEVIATION = "(v - given) * (v - given)"
 VARIANCE = ReductionKind(SQUARED_DEVIATION, finish="v / u_joined")
 REDUCTION_KINDS = {
     "sum": ReductionKind(),
-    # Of what is left after the first element: a sum of numbers around 1000 would lose the digits
+    # Sum the differences from the first element: a sum of numbers around 1000 would lose the digits
     # in which they differ.
     "mean": ReductionKind(
         "v - anchor(given)", finish="v / u_joined + anchor(given)", uses_first_element=True
@@ -103,16 +102,16 @@ REDUCTION_KINDS = {
     "inverse root mean square": ReductionKind(
         "v * v", finish="1.0 / sqrt(v / u_joined + u_epsilon)", uniform_slots="float epsilon"
     ),
-    # Of sums over more elements than are joined here, `count` of them:
+    # For sums over `count` elements, more than this reduction joins:
     "inverse root of sums": ReductionKind(
         finish="1.0 / sqrt(v / u_count + u_epsilon)", uniform_slots="float count, epsilon"
     ),
-    # Given the largest:
+    # `given` is the maximum:
     "sum exp": ReductionKind("power(v - given)"),
     "log sum exp": ReductionKind("power(v - finite(given))", finish="logarithm(v) + finite(given)"),
     "first index": replace(MIN_KIND, map="chosen(v, given, index, 0x7f800000u)"),
     "last index": replace(MAX_KIND, map="chosen(v, given, index, 0xff800000u)"),
-    # Given the mean:
+    # `given` is the mean:
     "deviation": ReductionKind(SQUARED_DEVIATION, finish="sqrt(v / u_joined)"),
     "inverse deviation": ReductionKind(
         SQUARED_DEVIATION,
@@ -134,11 +133,11 @@ def draw_reduction(
     steps: Sequence[int] = (0, 0, 0, 0),
     value: str = "",
 ) -> Tensor:
-    """Reduce `x` over axes of its nchw (0 to 3 for n, c, h, w); the result has length 1 there.
+    """Reduce `x` over axes of its nchw (0 to 3: n, c, h, w), which get length 1.
 
-    `given` has the result's nchw and is what the kind's `map` and `finish` call given. `steps`
-    make the index that `map` sees: what a step along each axis of the nchw adds to it. The result
-    is bound to `value` when that is given.
+    `given` has the result's nchw; the kind's `map` and `finish` read it as `given`. `steps` are the
+    increments, along each axis of the nchw, of the `index` that `map` reads. The result is bound to
+    `value` if `value` isn't empty.
     """
     kind = REDUCTION_KINDS[kind] if isinstance(kind, str) else kind
     count = math.prod(x.layout.nchw[axis] for axis in axes)
@@ -176,7 +175,7 @@ def _texel_extents(layout: Layout) -> tuple[int, int, int, int]:
 
 
 def _stage_boxes(layout: Layout, axes: Sequence[int]) -> tuple[list[int], bool]:
-    """How long a box one stage joins along n, groups, h and w, and whether that was all."""
+    """The box that one stage reduces along n, groups, h and w, and whether it is the last stage."""
     units = _texel_extents(layout)
     whole = [d if axis in axes else 1 for axis, d in enumerate(units)]
     reads = math.prod(whole)
@@ -185,7 +184,7 @@ def _stage_boxes(layout: Layout, axes: Sequence[int]) -> tuple[list[int], bool]:
     room = min(MAX_STAGE_READS, max(MAX_SINGLE_STAGE_READS, math.isqrt(reads - 1) + 1))
     boxes = [1, 1, 1, 1]
     for axis in (3, 2, 1, 0):
-        # Equal shares: 130 of at most 64 are three boxes of 44.
+        # Equal boxes: 130 with at most 64 per box makes three boxes of 44.
         shares = -(-whole[axis] // room)
         boxes[axis] = -(-whole[axis] // shares)
         room = room // boxes[axis] if shares == 1 else 1
@@ -195,10 +194,10 @@ def _stage_boxes(layout: Layout, axes: Sequence[int]) -> tuple[list[int], bool]:
 
 
 def tensor_for_axes(b: Builder, x: Operand, axes: Sequence[int]) -> tuple[Tensor, tuple[int, ...]]:
-    """A tensor in an nchw with axes of its own for `axes` of the shape, and which they are.
+    """Return a tensor whose nchw separates the `axes` of the shape, and the nchw axes.
 
-    That is the nchw it lies in where possible; the result of a reduction over them then has
-    the elements of the reduced shape in row-major order.
+    The nchw is the stored one if possible. The result of a reduction over these axes has the
+    elements of the reduced shape in row-major order.
     """
     flags = [axis in axes for axis in range(len(x.shape))]
     joined = merged_lengths(x.shape, [(flag,) for flag in flags])
@@ -209,7 +208,7 @@ def tensor_for_axes(b: Builder, x: Operand, axes: Sequence[int]) -> tuple[Tensor
         found = nchw_flags(x.shape, flags, nchw)
         if found is not None:
             return x.to_nchw(b, nchw), tuple(axis for axis, flag in enumerate(found) if flag)
-    # Kept and reduced axes alternate too often: the reduced ones go to the end.
+    # Kept and reduced axes alternate too often: move the reduced axes to the end.
     order = [k for k, flag in enumerate(flags) if not flag] + [
         k for k, flag in enumerate(flags) if flag
     ]
@@ -219,7 +218,7 @@ def tensor_for_axes(b: Builder, x: Operand, axes: Sequence[int]) -> tuple[Tensor
     return gather_strided(b, x.stored_tensor(b), nchw, view.sizes, view.strides), (3,)
 
 
-# What a reduction of no elements gives where it isn't 0.
+# The result of a reduction of no elements, if it isn't 0.
 EMPTY_RESULTS = {
     "mean": math.nan,
     "max": -math.inf,
@@ -231,7 +230,7 @@ EMPTY_RESULTS = {
 
 
 def reduced_shape(shape: Shape, axes: Sequence[int], keepdims: bool) -> Shape:
-    """The shape that a reduction leaves."""
+    """The shape after a reduction."""
     if keepdims:
         return tuple(1 if axis in axes else d for axis, d in enumerate(shape))
     return tuple(d for axis, d in enumerate(shape) if axis not in axes)
@@ -265,7 +264,7 @@ class _LowerReduction:
     kind: str
 
     def __call__(self, b: Builder, node: Node) -> None:
-        """Lower a node: the stages of one reduction, or of two where the largest goes first."""
+        """Lower a node: one reduction in stages, or two if the maximum is needed first."""
         (operand,) = operands_of(b, node.inputs[0])
         if not numel(operand.shape):
             b.bind_filled(node.outputs[0], EMPTY_RESULTS.get(self.kind, 0.0))
@@ -276,7 +275,7 @@ class _LowerReduction:
 
 
 def index_steps(nchw: NCHW, axes: Sequence[int]) -> list[int]:
-    """What a step along each axis of the nchw adds to the index along the axes that are joined."""
+    """The index increments along each axis of the nchw, counted over the reduced axes."""
     steps = [0, 0, 0, 0]
     along = 1
     for axis in sorted(axes, reverse=True):
@@ -294,7 +293,7 @@ def draw_arg_extreme(
     last: bool = False,
     value: str = "",
 ) -> Tensor:
-    """Where along an axis of the shape the largest (smallest) element is; NaN counts as that."""
+    """The index of the maximum (minimum) along an axis of the shape; NaN counts as extreme."""
     tensor, axes = tensor_for_axes(b, x, [axis])
     steps = index_steps(tensor.layout.nchw, axes)
     given = draw_reduction(b, tensor, axes, "min" if find_smallest else "max")
@@ -332,7 +331,7 @@ def _axis(facts: KnownValues, node: Node) -> Sequence[int]:
 
 
 def _reduction_view(facts: KnownValues, node: Node) -> tuple[Shape, IndexMap] | None:
-    """All that is joined as one map; None where that is so, as of adaptive pools to one pixel."""
+    """View the reduced elements as one map; None if they are, as in adaptive pools to 1 pixel."""
     source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[0])
     if len(source) > 2 and shape in (source[:2], (*source[:2], *(1 for _ in source[2:]))):
         return None

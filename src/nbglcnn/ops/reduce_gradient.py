@@ -1,4 +1,4 @@
-"""Gradients of reductions: what was joined gets a share each."""
+"""Gradients of reductions: each reduced element gets its share."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from nbglcnn.ops.gradient_builder import GradientBuilder
 from nbglcnn.ops.operator import GradientRule, Shape
 
 AxesOf = Callable[[GradientBuilder, Node], Sequence[int]]
-# The input's gradient: of the input, the output, the output's gradient, and the axes that were
-# joined, which have length 1 in the latter two.
+# Returns the input's gradient from the input, the output, the output's gradient and the reduced
+# axes, which have length 1 in the output and its gradient.
 ReductionGradient = Callable[[GradientBuilder, str, str, str, Sequence[int]], str]
-FIRST_INDEX_OPERATORS = ("max.dim", "min.dim")  # of PyTorch: they also give the place of the result
+FIRST_INDEX_OPERATORS = ("max.dim", "min.dim")  # PyTorch operators that also return the index
 NO_INDEX_GRADIENT = "it returns indices, which have no gradient"
 
 
 def keepdims_shape(shape: Shape, axes: Sequence[int]) -> Shape:
-    """The shape with length 1 along some axes."""
+    """Replace the lengths along some axes by 1."""
     return tuple(1 if axis in axes else n for axis, n in enumerate(shape))
 
 
 def sum_or_mean_rule(axes: AxesOf, *, mean: bool = False) -> GradientRule:
-    """ReduceSum and ReduceMean: the same for all that were joined."""
+    """ReduceSum and ReduceMean: the same gradient for all reduced elements."""
 
     def rule(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
         shape, joined = rules.shape(node.inputs[0]), axes(rules, node)
@@ -38,7 +38,7 @@ def sum_or_mean_rule(axes: AxesOf, *, mean: bool = False) -> GradientRule:
 
 
 def reduction_rule(axes: AxesOf, gradient: ReductionGradient) -> GradientRule:
-    """A rule of a reduction along `axes`."""
+    """Make the rule of a reduction along `axes`."""
 
     def found(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
         x, others = node.inputs[0], [""] * (len(node.inputs) - 1)
@@ -53,13 +53,13 @@ def reduction_rule(axes: AxesOf, gradient: ReductionGradient) -> GradientRule:
 
 
 def tied_extreme(rules: GradientBuilder, x: str, y: str, dy: str, axes: Sequence[int]) -> str:
-    """ReduceMax and ReduceMin: the elements that are the result have the same share."""
+    """ReduceMax and ReduceMin: tied elements share the gradient equally."""
     ties = rules.apply_glsl("return select(equal(a, b), vec4(1.0), vec4(0.0));", x, y)
     return rules.multiply(ties, rules.divide(dy, rules.sum(ties, axes)))
 
 
 def max_min_rule(axes: AxesOf) -> GradientRule:
-    """ReduceMax and ReduceMin; of PyTorch's max(dim) the first of equal elements has all."""
+    """ReduceMax and ReduceMin; for PyTorch's max(dim) the first of tied elements gets it all."""
     shared, first = reduction_rule(axes, tied_extreme), reduction_rule(axes, _first_extreme)
 
     def found(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
@@ -84,7 +84,7 @@ def _first_extreme(rules: GradientBuilder, x: str, y: str, dy: str, axes: Sequen
 
 
 def product(rules: GradientBuilder, x: str, y: str, dy: str, axes: Sequence[int]) -> str:
-    """ReduceProd: the product of the others, which is not 0 for one that alone is 0."""
+    """ReduceProd: the product of the others; nonzero also for the only element that is 0."""
     zeros = rules.apply_glsl("return select(equal(a, vec4(0.0)), vec4(1.0), vec4(0.0));", x)
     others = rules.apply_glsl("return select(equal(a, vec4(0.0)), vec4(1.0), a);", x)
     if axes:
@@ -98,26 +98,26 @@ def product(rules: GradientBuilder, x: str, y: str, dy: str, axes: Sequence[int]
 
 
 def l1(rules: GradientBuilder, x: str, _y: str, dy: str, _axes: Sequence[int]) -> str:
-    """ReduceL1: the sign of each."""
+    """ReduceL1: the sign of each element."""
     return rules.apply_glsl("return sign(a) * b;", x, dy)
 
 
 def l2(rules: GradientBuilder, x: str, y: str, dy: str, _axes: Sequence[int]) -> str:
-    """ReduceL2: the share of each in the length; 0 where there is none."""
+    """ReduceL2: each element divided by the norm; 0 if the norm is 0."""
     glsl = "return select(equal(b, vec4(0.0)), vec4(0.0), a / b * c);"
     return rules.apply_glsl(glsl, x, y, dy)
 
 
 def sum_square(rules: GradientBuilder, x: str, _y: str, dy: str, _axes: Sequence[int]) -> str:
-    """ReduceSumSquare: twice each."""
+    """ReduceSumSquare: twice each element."""
     return rules.apply_glsl("return 2.0 * a * b;", x, dy)
 
 
 def log_sum(rules: GradientBuilder, x: str, _y: str, dy: str, axes: Sequence[int]) -> str:
-    """ReduceLogSum: the same for all that were joined."""
+    """ReduceLogSum: the same gradient for all reduced elements."""
     return rules.expand(rules.divide(dy, rules.sum(x, axes)), rules.shape(x))
 
 
 def log_sum_exp(rules: GradientBuilder, x: str, y: str, dy: str, _axes: Sequence[int]) -> str:
-    """ReduceLogSumExp: the Softmax."""
+    """ReduceLogSumExp: the softmax."""
     return rules.apply_glsl("return exp(a - b) * c;", x, y, dy)

@@ -1,7 +1,7 @@
-"""Resize: which pixels an output pixel is made of is worked out in tables; the shader adds them.
+"""Resize: tables hold the input pixels and weights of each output pixel; the shader sums them.
 
-Coordinates are computed once in Python as PyTorch and ONNX do, so that nearest neighbours are the
-same pixels on every device, whatever its arithmetic.
+Python computes the coordinates once, as PyTorch and ONNX do, so that nearest neighbours are the
+same pixels on every device, independent of its arithmetic.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ NEAREST_MODES = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
 Float64 = npt.NDArray[np.float64]
-TapTable = tuple[Float64, Float64]  # places and weights
+TapTable = tuple[Float64, Float64]  # positions read and weights
 
 
 @dataclass(frozen=True, slots=True)
 class AxisScaling:
-    """What happens along one axis: lengths before and after, and the factor between coordinates.
+    """The resizing of one axis: its lengths before and after, and the coordinate scale.
 
-    `region` is the part of the axis that is resized, from 0 to 1, for tf_crop_and_resize.
+    `region` is the resized part of the axis, from 0 to 1, for tf_crop_and_resize.
     """
 
     input_length: int
@@ -77,7 +77,7 @@ class AxisScaling:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether the axis stays as it is."""
+        """Whether the axis is not resized."""
         return (
             self.input_length == self.output_length
             and self.scale == 1
@@ -85,11 +85,9 @@ class AxisScaling:
         )
 
 
-MAX_OUTPUT_LENGTH = 2**18  # of a resized axis: a Plan holds what each of them is made of
+MAX_OUTPUT_LENGTH = 2**18  # of a resized axis: a Plan holds the taps of each position
 UNCHANGED = AxisScaling(1, 1, 1.0)
-MAX_TAPS = (
-    MAX_LOOP_ITERATIONS // 12 - 1
-)  # along one axis: a fragment has up to 4 pixels, and two loops
+MAX_TAPS = MAX_LOOP_ITERATIONS // 12 - 1  # per axis; a fragment has up to 4 pixels and two loops
 
 
 def _axes(facts: KnownValues, node: Node) -> tuple[int, ...]:
@@ -98,7 +96,7 @@ def _axes(facts: KnownValues, node: Node) -> tuple[int, ...]:
 
 
 def _constant_floats(facts: KnownValues, node: Node, position: int) -> list[float]:
-    """The numbers of roi or scales; none where they are left out or not known."""
+    """The numbers of roi or scales; empty if the input is omitted or unknown."""
     data = facts.constant(node.inputs[position]) if has_input(node, position) else None
     return [] if data is None else data.reshape(-1).tolist()
 
@@ -108,7 +106,7 @@ def _is_crop_and_resize(node: Node) -> bool:
 
 
 def _scalings(facts: KnownValues, node: Node) -> list[AxisScaling]:
-    """One entry per axis of the input."""
+    """Return one AxisScaling per axis of the input."""
     shape, axes = facts.shape(node.inputs[0]), _axes(facts, node)
     result = [AxisScaling(length, length, 1.0) for length in shape]
     regions = [(0.0, 1.0)] * len(axes)
@@ -117,7 +115,7 @@ def _scalings(facts: KnownValues, node: Node) -> list[AxisScaling]:
         regions = list(zip(roi[: len(axes)], roi[len(axes) :], strict=True))
     scales = _constant_floats(facts, node, 2)
     for axis, scale, region in zip(axes, scales, regions, strict=bool(scales)):
-        # float32 by float32, as ONNX's own rule: 0.6 · 5 must not become 2.
+        # Multiply in float32, as ONNX's own rule does: 0.6 · 5 must not become 2.
         part = np.float32(shape[axis]) * (np.float32(region[1]) - np.float32(region[0]))
         after = math.floor(part * np.float32(scale))
         result[axis] = AxisScaling(shape[axis], after, float(scale), region)
@@ -138,14 +136,14 @@ def _scalings(facts: KnownValues, node: Node) -> list[AxisScaling]:
 
 
 def _source_coordinates(along: AxisScaling, mode: str, real: type[np.floating[Any]]) -> Float64:
-    """The coordinate in the input of each output position, per coordinate_transformation_mode.
+    """The input coordinate of each output position, by coordinate_transformation_mode.
 
-    `real` is float32 for nearest neighbours: their rounding must fall as it does in PyTorch and
-    ONNX Runtime, which compute coordinates so.
+    `real` is float32 for nearest neighbours, so that coordinates round as in PyTorch and ONNX
+    Runtime, which compute them in float32.
     """
     x = np.arange(along.output_length).astype(real)
     scale, half = real(along.scale), real(0.5)
-    # With `scales` the resized length is scale · before, not rounded.
+    # With `scales`, the resized length is scale · input length, not rounded.
     length = along.scale * along.input_length
     if mode == "align_corners":
         x = x * real(along.input_length - 1) / real(length - 1) if length != 1 else x * 0
@@ -183,9 +181,9 @@ def _round_coordinates(x: Float64, node: Node) -> Float64:
 
 
 def tap_table(along: AxisScaling, node: Node) -> TapTable:
-    """(places, weights), each (positions, taps): the output is the weighted sum of those places.
+    """Return (positions read, weights), each (output positions, taps), for a weighted sum.
 
-    The places of a position outside the input, where the result is extrapolation_value, are -1.
+    An output position outside the input gets extrapolation_value; its positions read are -1.
     """
     mode = string_attr(node, "mode", "nearest")
     coordinates = string_attr(node, "coordinate_transformation_mode", "half_pixel")
@@ -205,12 +203,13 @@ def tap_table(along: AxisScaling, node: Node) -> TapTable:
 
 
 def _antialias_scale(along: AxisScaling, node: Node) -> float:
-    # Against aliasing the kernel of a smaller map is as wide as the pixels it stands for.
+    # For antialiasing, the kernel of a downscaled map is as wide as the input pixels per output
+    # pixel.
     return min(along.scale, 1.0) if int_attr(node, "antialias", 0) else 1.0
 
 
 def _tap_count(along: AxisScaling, node: Node) -> int:
-    """Of how many places a position is made."""
+    """The number of input positions per output position."""
     mode = string_attr(node, "mode", "nearest")
     if along.is_unchanged or mode == "nearest":
         return 1
@@ -218,7 +217,7 @@ def _tap_count(along: AxisScaling, node: Node) -> int:
 
 
 def _interpolation_taps(x: Float64, along: AxisScaling, node: Node) -> TapTable:
-    """The table of linear and cubic modes."""
+    """The tap table of linear and cubic modes."""
     linear, stretch = (
         string_attr(node, "mode", "nearest") == "linear",
         _antialias_scale(along, node),
@@ -279,7 +278,7 @@ def _lower_resize(b: Builder, node: Node) -> None:
     scalings = _scalings(b, node)
     rank = len(scalings)
     x: Tensor | None = None
-    # Rows and columns in one pass; what precedes them, one axis after the other, as rows.
+    # Resize rows and columns in one pass, then each preceding axis as rows in a separate pass.
     for axis in reversed(range(rank - 2)):
         if not scalings[axis].is_unchanged:
             lengths = [s.input_length for s in scalings[: axis + 1]] + [
@@ -294,7 +293,7 @@ def _lower_resize(b: Builder, node: Node) -> None:
 
 
 def _resize_plane(b: Builder, node: Node, scalings: Sequence[AxisScaling]) -> Tensor:
-    """The last two axes resized, the others as they were."""
+    """Resize the last two axes."""
     before = tuple(s.input_length for s in scalings)
     row, column = [UNCHANGED, UNCHANGED, *scalings][-2:]
     if row.is_unchanged and column.is_unchanged and before:
@@ -310,19 +309,19 @@ def _resize_plane(b: Builder, node: Node, scalings: Sequence[AxisScaling]) -> Te
 def _draw_resized(
     b: Builder, node: Node, x: Tensor, row: AxisScaling, column: AxisScaling
 ) -> Tensor:
-    """A tensor with the rows and columns of its nchw resized."""
+    """Resize the rows and columns of a tensor's nchw."""
     n, c, _, w = x.layout.nchw
     layout = b.layout((n, c, row.output_length, column.output_length))
     taps, tables = [_tap_count(along, node) for along in (row, column)], list[TapTable]()
     if math.prod(layout.block) * loop_iterations(*taps) > MAX_LOOP_ITERATIONS:
-        # One after the other: thousands of rounds of a fragment instead of their product.
+        # One axis after the other: thousands of iterations per fragment instead of their product.
         rows = b.scratch(b.layout((n, c, row.output_length, w)))
         tables = [tap_table(row, node), tap_table(AxisScaling(w, w, 1.0), node)]
         x = _draw_taps(b, node, x, tables, rows)
         places = np.arange(row.output_length, dtype=np.float64)[:, None]
-        places[tables[0][0][:, :1] < 0] = -1  # these stay outside
+        places[tables[0][0][:, :1] < 0] = -1  # these stay outside the input
         tables = [(places, np.ones_like(places))]
-    output = b.scratch(layout)  # refused before a long table is made
+    output = b.scratch(layout)  # may fail; fail before building a long table
     tables = [*(tables or [tap_table(row, node)]), tap_table(column, node)]
     return _draw_taps(b, node, x, tables, output)
 
@@ -330,7 +329,7 @@ def _draw_resized(
 def _draw_taps(
     b: Builder, node: Node, x: Tensor, made: Sequence[TapTable], output: Tensor
 ) -> Tensor:
-    """The mixtures that a table of rows and one of columns say."""
+    """Add the pass that computes the weighted sums of a row table and a column table."""
     tables = [
         b.weight_texture(
             Recipe("taps", (), {"places": places.astype(int).tolist(), "weights": weights.tolist()})
@@ -360,7 +359,7 @@ def _resize_field(facts: KnownValues, node: Node, position: int) -> OperatorFiel
 
 
 def _read_positions(along: AxisScaling, node: Node) -> list[list[int]]:
-    """For each position, the places that count."""
+    """For each output position, the input positions with a non-negligible weight."""
     found = []
     for places, weights in zip(*tap_table(along, node), strict=True):
         shares: dict[int, float] = {}
@@ -373,7 +372,7 @@ def _read_positions(along: AxisScaling, node: Node) -> list[list[int]]:
 
 
 def _gradient(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """Each place has the weights with which it went into others: a matrix for each axis."""
+    """The transposed weights: one matrix per resized axis."""
     found = dy[0]
     for axis, along in enumerate(_scalings(rules, node)):
         if along.is_unchanged:

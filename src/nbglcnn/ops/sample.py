@@ -1,4 +1,4 @@
-"""Sampling: maps read where a grid says or in boxes, and windows put back where they came from."""
+"""Sampling: GridSample, RoiAlign, and Col2Im, which adds windows back into an image."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _grid_sample_shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
 
 
 def _grid_sample_problem(facts: KnownValues, node: Node) -> str | None:
-    """Maps or volumes with a grid of as many coordinates."""
+    """Check for maps or volumes, with a grid of as many coordinates as spatial axes."""
     x, grid = (facts.shape(name) for name in node.inputs)
     if len(x) not in (4, 5) or len(grid) != len(x) or grid[-1] != len(x) - 2 or grid[0] != x[0]:
         return f"an input of shape {x} with a grid of shape {grid}; expected maps or volumes"
@@ -81,7 +81,7 @@ def _lower_grid_sample(b: Builder, node: Node) -> None:
 
 
 def _col2im_windows(facts: KnownValues, node: Node) -> tuple[Shape, ...]:
-    """Image, window, strides, dilations, padding before, windows: each along every axis."""
+    """Image, window, strides, dilations, begin padding and window counts, each per axis."""
     image, window = constant_ints(facts, node, 1), constant_ints(facts, node, 2)
     assert image is not None and window is not None
     ones = (1,) * len(image)
@@ -107,14 +107,14 @@ def _col2im_shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
 
 
 def _col2im_problem(facts: KnownValues, node: Node) -> str | None:
-    """Up to three axes, as many windows as fit."""
+    """Check for up to three axes and a matching number of windows."""
     shape = facts.shape(node.inputs[0])
     image, window, strides, dilations, _, counts = _col2im_windows(facts, node)
     if len(image) > 3 or min(*window, *strides, *dilations, *image) < 1:
         return f"windows of {window} of an image of {image}; up to three axes are supported"
     if len(shape) != 3 or shape[1] % math.prod(window) or shape[2] != math.prod(counts):
         return f"columns of shape {shape} for windows of {window}, {counts} of them"
-    channels = min(4, shape[1] // math.prod(window))  # in each of four pixels
+    channels = min(4, shape[1] // math.prod(window))  # lanes of each of four pixels
     if problem := loop_problem(4 * channels * loop_iterations(math.prod(window))):
         return f"a window of {window}: {problem}"
     return None
@@ -140,7 +140,7 @@ def _lower_col2im(b: Builder, node: Node) -> None:
 def _grid_sample_fields(
     facts: KnownValues, node: Node, position: int
 ) -> list[OperatorField | None]:
-    """Anywhere in the map, and one row of the grid."""
+    """Any position in the map, and one row of the grid."""
     source, grid = map(facts.shape, node.inputs)
     shape = facts.shape(node.outputs[position])
     anywhere = OperatorField(
@@ -168,7 +168,7 @@ def _roi_align_shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
 
 
 def _roi_align_problem(facts: KnownValues, node: Node) -> str | None:
-    """Maps, and a box's 4 coordinates and number of its image; no gradient with mode='max'."""
+    """Check the maps, the boxes' 4 coordinates and their image indices; 'max' has no gradient."""
     x, boxes, images = (facts.shape(name) for name in node.inputs)
     if len(x) != 4 or len(images) != 1 or boxes != (*images, 4):
         return f"an input of shape {x} with boxes of shape {boxes} in images of shape {images}"
@@ -192,13 +192,14 @@ def _roi_align_problem(facts: KnownValues, node: Node) -> str | None:
 
 
 def _max_samples(node: Node, spatial: Shape) -> list[int]:
-    """Rows and columns of the samples of a bin that may lie on a map of this size."""
-    # One a pixel where no number is given, and what roi_sampling.glsl adds for roundings.
+    """The most rows and columns of samples of a bin that may lie on a map of this size."""
+    # One sample per pixel if no number is set, plus the samples that roi_sampling.glsl adds for
+    # rounding.
     return [int_attr(node, "sampling_ratio", 0) or size + 8 for size in spatial]
 
 
 def _rows_per_pass(columns: int, pixels: int) -> int:
-    """Of samples, so that the loops of a fragment with so many pixels don't go too far round."""
+    """The number of sample rows per pass that keeps a fragment's loops over `pixels` in limits."""
     return max(1, (MAX_LOOP_ITERATIONS // pixels - 1) // (columns + 2))
 
 
@@ -211,7 +212,7 @@ def _lower_roi_align(b: Builder, node: Node) -> None:
     ]
     layout = b.layout(storage_nchw(b.shape(node.outputs[0])))
     pixels = math.prod(layout.block)
-    # Where it goes by a box's pixels, as if each were the whole map.
+    # Without a sampling_ratio, estimate the reads for a box that covers the whole map.
     samples = int_attr(node, "sampling_ratio", 0)
     each = [samples or -(-size // count) for size, count in zip(shape[2:], bins, strict=True)]
     rows, columns = _max_samples(node, shape[2:])
@@ -235,7 +236,7 @@ def _is_max_mode(node: Node) -> int:
 
 
 def _roi_align_fields(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
-    """Anywhere in the map of one image, and one box."""
+    """Any position in the map of one image, and one box."""
     source, boxes, images = map(facts.shape, node.inputs)
     shape, known = facts.shape(node.outputs[position]), facts.constant(node.inputs[2])
     image = None
@@ -249,7 +250,7 @@ def _roi_align_fields(facts: KnownValues, node: Node, position: int) -> list[Ope
 
 
 def _non_negative_int(value: object) -> bool:
-    """0 or more."""
+    """Whether a value is an integer of at least 0."""
     return isinstance(value, int) and value >= 0
 
 

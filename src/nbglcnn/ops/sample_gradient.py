@@ -1,4 +1,4 @@
-"""Gradients of what samples maps: shaders have no scatter, so each pixel looks who has read it."""
+"""Gradients of sampling. Shaders have no scatter, so each pixel searches the samples at it."""
 
 from __future__ import annotations
 
@@ -54,19 +54,20 @@ GRID_BOUNDS = _grid_shader("grid_bounds", TILE_SLOTS)
 GRID_SAMPLE_GRADIENT = _grid_shader("grid_sample_gradient", f"{TILE_SLOTS}, begin, end")
 _ROI_SHARES = per_element_shader("roi_shares", f"{ROI_SLOTS}; int axis, size")
 ROI_SHARES = replace(_ROI_SHARES, source=roi_glsl(0) + _ROI_SHARES.source)
-# Samples along a side of tiles and of large ones: pixels skip those of which no sample reads them.
+# Side lengths of tiles and large tiles, in samples; a pixel skips tiles whose samples don't read
+# it.
 TILE_SIDE, LARGE_TILE_SIDE = 4, 16
-MAX_TILE_READS = 2**32  # at large tiles, altogether: seconds on a small graphics card
+MAX_TILE_READS = 2**32  # total reads of large tiles: seconds on a small graphics card
 
 
 def grid_sample(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """GridSample: the map's is gathered; the grid's is that of its samples' slopes."""
+    """GridSample: gathered for the map; for the grid, the slopes of its samples."""
     x, grid = node.inputs
     found = ["", ""]
     if rules.needs_gradient(x):
         attributes = {**node.attributes, "size": rules.shape(x)}
         found[0] = rules.add_node_like("GridSampleGradient", (dy[0], grid), attributes)
-    if rules.needs_gradient(grid) and grid_mode(node):  # nearest samples are flat
+    if rules.needs_gradient(grid) and grid_mode(node):  # nearest samples have slope 0
         parts = []
         for axis in range(rules.shape(grid)[-1]):
             slope = rules.add_node_like(
@@ -79,7 +80,7 @@ def grid_sample(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequen
 
 
 def roi_align(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """RoiAlign: means of samples are linear along each axis; boxes have none, as in torchvision."""
+    """RoiAlign: sample means are linear per axis; boxes have no gradient, as in torchvision."""
     if string_attr(node, "mode", "avg") != "avg":
         raise UnsupportedOperator(
             f"{node.module or node.name}: {node.op} with mode='max' has no gradient; avg has"
@@ -107,7 +108,7 @@ def roi_align(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence
 
 
 def col2im(windows: Callable[[KnownValues, Node], tuple[Shape, ...]]) -> GradientRule:
-    """A rule of a Col2Im with these windows: each element reads the place to which it was added."""
+    """Make a Col2Im's rule for these windows: each element reads the position it was added to."""
 
     def rule(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
         image, window, strides, dilations, before, counts = windows(rules, node)
@@ -131,7 +132,7 @@ def col2im(windows: Callable[[KnownValues, Node], tuple[Shape, ...]]) -> Gradien
 
 
 def draw_grid_samples(b: Builder, node: Node, inputs: Sequence[Tensor], output: Tensor) -> None:
-    """Samples of the first input where the second says; with an attribute `axis` their slopes."""
+    """Sample the first input at the second's coordinates; with attribute `axis`, the slopes."""
     spatial, axis = b.shape(node.inputs[0])[2:], int_attr(node, "axis", -1)
     b.draw(
         GRID_SAMPLE, output, inputs,
@@ -156,7 +157,7 @@ def _map_shapes(_facts: KnownValues, node: Node) -> list[Shape]:
 
 
 def _tile_counts(samples: Shape, side: int) -> tuple[int, int]:
-    """Rows and columns of tiles."""
+    """The number of rows and columns of tiles."""
     _, _, h, w = storage_nchw(samples)
     return -(-h // side), -(-w // side)
 
@@ -170,7 +171,7 @@ def _tile_reads_problem(facts: KnownValues, node: Node) -> str | None:
 
 
 def _lower_grid_gradient(b: Builder, node: Node) -> None:
-    """Coordinates, bounds of each tile of them, then passes over so many large tiles each."""
+    """Passes for the coordinates, the bounds of their tiles, then a few large tiles per pass."""
     samples, (size,) = b.shape(node.inputs[0]), _map_shapes(b, node)
     spatial = size[2:]
     constants = grid_constants(node, len(spatial))
@@ -208,7 +209,7 @@ def _lower_grid_gradient(b: Builder, node: Node) -> None:
 
 
 def _tile_iterations() -> int:
-    """What loops over a large tile go round at most; each takes one more, to see that it ends."""
+    """The most loop iterations over a large tile; each loop has one more, to terminate."""
     lines = LARGE_TILE_SIDE // TILE_SIDE
     return (
         2
@@ -224,7 +225,7 @@ def _shares_shape(facts: KnownValues, node: Node) -> list[Shape]:
 
 
 def _shares_problem(_facts: KnownValues, node: Node) -> str | None:
-    """Of a box's samples a row may have all."""
+    """Check the sampling ratio: all samples of a box along an axis may lie in one row."""
     samples = int_attr(node, "sampling_ratio", 0)
     return f"sampling_ratio={samples}; at most {MAX_LOOKUPS:,}" if samples > MAX_LOOKUPS else None
 

@@ -1,4 +1,4 @@
-"""Operators that write updates to places that indices name: each element looks for its own."""
+"""Operators that write updates at indices: each output element searches for its updates."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from nbglcnn.ops.receptive_field import OperatorField, broadcast_field, full_fie
 from nbglcnn.ops.strided import MAX_LOOKUPS, contiguous_view, per_element_shader
 from nbglcnn.plan.schema import Recipe
 
-# Both of scatter.glsl.
+# Both use scatter.glsl.
 SCATTER_ELEMENTS = per_element_shader("scatter", "int begin, end, count, axis; ivec3 axes[6]")
 SCATTER_ND = per_element_shader("scatter", "int begin, end, inner, each; ivec2 axes[6]")
 NAN_GLSL = shader_source("nan.glsl")
-REDUCTIONS = ("none", "add", "mul", "max", "min")  # their numbers are scatter.glsl's JOIN
-MAX_SCATTER_AXES = 6  # that a kernel has slots for
-MAX_READS = 2**32  # indices read altogether: seconds on a small graphics card
+REDUCTIONS = ("none", "add", "mul", "max", "min")  # in the order of JOIN in scatter.glsl
+MAX_SCATTER_AXES = 6  # slots of the shader
+MAX_READS = 2**32  # total index reads: seconds on a small graphics card
 
 
 def _reduction_index(node: Node) -> int:
@@ -40,7 +40,7 @@ def _reduction_index(node: Node) -> int:
 
 
 def _index_problem(facts: KnownValues, node: Node, lengths: Shape) -> str | None:
-    """The first constant index that names no place."""
+    """The problem of the first constant index that is out of range."""
     data = facts.constant(node.inputs[1])
     if data is None or not data.size:
         return None
@@ -58,7 +58,7 @@ def _reads_problem(facts: KnownValues, node: Node, each: int) -> str | None:
 
 
 def _elements_problem(facts: KnownValues, node: Node) -> str | None:
-    """Up to 6 axes."""
+    """Check for up to 6 axes."""
     shape, indices, updates = (facts.shape(name) for name in node.inputs)
     if len(indices) != len(shape) or updates != indices or not 0 < len(shape) <= MAX_SCATTER_AXES:
         return f"indices of shape {indices} and updates of {updates} for data of {shape}"
@@ -77,7 +77,7 @@ def _lower_elements(b: Builder, node: Node) -> None:
 
 
 def _slices_problem(facts: KnownValues, node: Node) -> str | None:
-    """Rows of up to 6 indices."""
+    """Check for rows of up to 6 indices."""
     shape, indices, updates = (facts.shape(name) for name in node.inputs)
     if not indices or not 0 < indices[-1] <= min(len(shape), MAX_SCATTER_AXES):
         return (
@@ -94,9 +94,9 @@ def _slices_problem(facts: KnownValues, node: Node) -> str | None:
 
 
 def _has_update_table(facts: KnownValues, node: Node) -> bool:
-    """Whether it is known now which update each slice takes, and that it takes but one.
+    """Whether each slice's update is known at compile time and there is at most one.
 
-    Indices that new weights change may name a slice twice then.
+    Indices that new weights can change don't count, because they may later repeat a slice.
     """
     if _reduction_index(node) == 0:
         return facts.constant(node.inputs[1]) is not None
@@ -121,7 +121,7 @@ def _lower_slices(b: Builder, node: Node) -> None:
         weights.append(b.weight_texture(Recipe("updates", (node.inputs[1],), arguments)))
     axes = tuple(zip(strides, lengths, strict=True))
     numbers: dict[str, UniformValue] = {"inner": inner, "each": indices[-1], "axes": axes}
-    # Each row goes round the loop over its indices, which goes round once more to end.
+    # Each row runs a loop over its indices, which has one more iteration to terminate.
     most = rows if known else (MAX_LOOKUPS - 1) // (2 + indices[-1])
     _draw_chunks(b, node, rows, most, SCATTER_ND, numbers, weights, each=indices[-1])
 
@@ -137,7 +137,7 @@ def _draw_chunks(
     *,
     each: int = 1,
 ) -> None:
-    """Passes that look through `most` rows of `each` indices, one after the other."""
+    """Add passes that each search at most `most` rows of `each` indices."""
     data, indices, updates = (b.stored_tensor(name) for name in node.inputs)
     elements = int(kernel is SCATTER_ELEMENTS)
     constants = {"JOIN": _reduction_index(node), "ELEMENTS": elements, "TABLE": int(bool(weights))}
@@ -153,7 +153,7 @@ def _draw_chunks(
 
 
 def _elements_fields(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
-    """What stood at the same place before, or any of the updates along the axis."""
+    """The data at the same position, or any of the updates along the axis."""
     shape, axis = facts.shape(node.outputs[position]), axis_of(facts, node, 0)
     links = tuple(None if k == axis else same_position(k) for k in range(len(shape)))
     updates = [OperatorField(shape, facts.shape(name), links) for name in node.inputs[1:]]
@@ -161,7 +161,7 @@ def _elements_fields(facts: KnownValues, node: Node, position: int) -> list[Oper
 
 
 def _slices_fields(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
-    """What stood at the same place before, or the same place of any of the updates' slices."""
+    """The data at the same position, or the same position within any slice of the updates."""
     shape, rows, updates = facts.shape(node.outputs[position]), *map(facts.shape, node.inputs[1:])
     chosen, listed = rows[-1], len(rows) - 1
     inside = [same_position(chosen + k) for k in range(len(updates) - listed)]

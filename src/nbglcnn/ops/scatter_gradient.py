@@ -1,4 +1,4 @@
-"""Gradients of scatters: updates read the places to which they were written."""
+"""Gradients of scatters: each update reads the position to which it was written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nbglcnn.ops.operator import axis_of, string_attr
 
 
 class _ScatterTarget:
-    """Reads and writes at a scatter's indices."""
+    """Helper that reads and writes a tensor at a scatter's indices."""
 
     def __init__(self, rules: GradientBuilder, node: Node) -> None:
         self.rules, self.node = rules, node
@@ -19,12 +19,12 @@ class _ScatterTarget:
             self.options["axis"] = axis_of(rules, node, 0)
 
     def read(self, a: str) -> str:
-        """What is there, for each update."""
+        """Read the element at the index of each update."""
         read = "GatherND" if self.node.op == "ScatterND" else "GatherElements"
         return self.rules.add_node_like(read, (a, self.node.inputs[1]), self.options)
 
     def write(self, a: str, updates: str, reduction: str = "none") -> str:
-        """The tensor with updates at these places."""
+        """Return the tensor with updates written at the indices."""
         inputs, options = (
             (a, self.node.inputs[1], updates),
             {**self.options, "reduction": reduction},
@@ -33,7 +33,7 @@ class _ScatterTarget:
 
 
 def scatter(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """ScatterElements and ScatterND, as PyTorch's scatter, scatter_add and scatter_reduce."""
+    """ScatterElements and ScatterND, like PyTorch's scatter, scatter_add and scatter_reduce."""
     data, _, updates = node.inputs
     places, reduction = _ScatterTarget(rules, node), string_attr(node, "reduction", "none")
     if reduction == "mul":
@@ -50,7 +50,7 @@ def scatter(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[s
 
 
 def _max_min_gradient(places: _ScatterTarget, dy: str) -> tuple[str, str]:
-    """All that are equal to the largest or smallest have the same share."""
+    """All elements equal to the maximum or minimum share the gradient equally."""
     rules, (data, _, updates), y = places.rules, places.node.inputs, places.node.outputs[0]
     mine, theirs = (
         rules.apply_glsl(_IS_EQUAL, a, b) for a, b in ((data, y), (updates, places.read(y)))
@@ -63,7 +63,7 @@ def _max_min_gradient(places: _ScatterTarget, dy: str) -> tuple[str, str]:
 
 
 def _product_gradient(places: _ScatterTarget, dy: str) -> tuple[str, str]:
-    """The product of all others: by division, and where an element is 0 as if that were 1."""
+    """The product of the other elements: divide by the element, with 0 replaced by 1."""
     rules, (data, _, updates), y = places.rules, places.node.inputs, places.node.outputs[0]
     of_data = of_updates = ""
     if rules.needs_gradient(data):

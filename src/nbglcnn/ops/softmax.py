@@ -1,4 +1,4 @@
-"""Softmax and its kin along an axis: the largest goes first, so that no power of e overflows."""
+"""Softmax and related operators along an axis; the maximum is subtracted against overflow."""
 
 from __future__ import annotations
 

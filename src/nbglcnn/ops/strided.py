@@ -1,4 +1,4 @@
-"""The general gather: elements read at a stride per axis, as numpy's strided views, in one pass."""
+"""The general gather: read elements with one stride per axis, like numpy's strided views."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nbglcnn.plan.schema import IndexMap
 
 
 def per_element_shader(name: str, uniform_slots: str = "") -> FragmentShader:
-    """A kernel whose file defines `float source(ivec4 at)`, one element at (n, c, y, x)."""
+    """A shader from a file that defines `float source(ivec4 at)`, one element at (n, c, y, x)."""
     parts = (
         shader_source(f"{part}.glsl") for part in (name, "pixel_from_elements", "pixel_loop_main")
     )
@@ -32,20 +32,20 @@ AFFINE_TEXEL = FragmentShader(
 )
 MAX_LOOKUPS = (
     MAX_LOOP_ITERATIONS // 16
-)  # that each element looks at: a fragment of a kernel by_element has up to 16
-MAX_AXES = 14  # that do not merge with a neighbour: strided_gather.glsl has 7 pairs
+)  # per element; a fragment of a per-element shader has up to 16 elements
+MAX_AXES = 14  # after merging; strided_gather.glsl has 7 pairs
 
 
 @dataclass(frozen=True, slots=True)
 class StridedView:
-    """Element o0, o1, … is the source's row-major element number offset + Σ o_d · stride_d."""
+    """A view: element o0, o1, … is the source's row-major element offset + Σ o_d · stride_d."""
 
     sizes: Shape
     strides: Shape
     offset: int = 0
 
     def simplified(self) -> StridedView:
-        """The same elements in the same order over as few axes as possible."""
+        """Merge axes: the same elements in the same order over as few axes as possible."""
         axes: list[tuple[int, int]] = []
         for count, stride in zip(self.sizes, self.strides, strict=True):
             if count == 1:
@@ -58,7 +58,7 @@ class StridedView:
         return StridedView(tuple(a[0] for a in axes), tuple(a[1] for a in axes), self.offset)
 
     def transposed(self, permutation: Sequence[int]) -> StridedView:
-        """The axes in another order."""
+        """Permute the axes."""
         sizes, strides = self.sizes, self.strides
         order = tuple(permutation)
         return StridedView(
@@ -66,14 +66,14 @@ class StridedView:
         )
 
     def sliced(self, axis: int, start: int, count: int, step: int = 1) -> StridedView:
-        """Every `step`th (may be negative) of `count` places along an axis, from `start` on."""
+        """Take `count` positions along an axis from `start`, every `step`th (may be negative)."""
         sizes, strides = list(self.sizes), list(self.strides)
         offset = self.offset + start * strides[axis]
         sizes[axis], strides[axis] = count, strides[axis] * step
         return StridedView(tuple(sizes), tuple(strides), offset)
 
     def split(self, axis: int, sizes: Sequence[int]) -> StridedView:
-        """One axis seen as several, whose sizes multiply to its own."""
+        """Split one axis into several, whose sizes multiply to its own."""
         assert math.prod(sizes) == self.sizes[axis]
         inner = [self.strides[axis] * math.prod(sizes[k + 1 :]) for k in range(len(sizes))]
         return StridedView(
@@ -83,7 +83,7 @@ class StridedView:
         )
 
     def expanded(self, shape: Sequence[int]) -> StridedView:
-        """Broadcast to a shape: axes of length 1, and axes it lacks in front, are repeated."""
+        """Broadcast to a shape: repeat axes of length 1, and add missing leading axes."""
         missing = len(shape) - len(self.sizes)
         sizes, strides = (1,) * missing + self.sizes, (0,) * missing + self.strides
         assert all(a in (1, b) for a, b in zip(sizes, shape, strict=True)), (self, shape)
@@ -92,12 +92,12 @@ class StridedView:
 
 
 def view_index_map(view: StridedView) -> IndexMap:
-    """A view for the layer table."""
+    """Convert a view to an IndexMap, for the layer table."""
     return IndexMap(view.sizes, view.strides, view.offset)
 
 
 def contiguous_view(shape: Sequence[int]) -> StridedView:
-    """All elements of a tensor of this shape in their own order."""
+    """All elements of a tensor of this shape in row-major order."""
     return StridedView(tuple(shape), tuple(math.prod(shape[k + 1 :]) for k in range(len(shape))))
 
 
@@ -109,10 +109,10 @@ def gather_strided(
     strides: Sequence[int],
     offset: int = 0,
 ) -> Tensor:
-    """A new tensor in nchw or layout `to` whose row-major elements are those of a strided view.
+    """Return a tensor in nchw or layout `to` with the row-major elements of a strided view.
 
-    Element (o0, o1, …) over `sizes` is `tensor`'s row-major element offset + Σ o_d · stride_d, in
-    whatever nchw the tensor lies. At most MOST_AXES axes may remain after merging.
+    Element (o0, o1, …) over `sizes` is `tensor`'s row-major element offset + Σ o_d · stride_d, for
+    any nchw of the tensor. At most MAX_AXES axes may remain after merging.
     """
     layout = to if isinstance(to, Layout) else b.layout(to)
     output = b.scratch(layout, tensor)
@@ -124,7 +124,7 @@ def gather_strided(
         numbers = strided_uniforms(view)
         b.draw(STRIDED, output, [tensor], uniforms=numbers, constants={"INDEXED": 0}, fetches=16)
         return output
-    # With a single channel every step along c is as good as any: only the first lane is kept.
+    # With a single channel any step along c is valid, because only the first lane is kept.
     channels = layout.nchw[1] == 1 or steps[2] == (0, 1, 0, 0)
     texel = channels and all(step[1] % 4 == 0 for k, step in enumerate(steps) if k != 2)
     kernel, fetches = (AFFINE_TEXEL, 4) if texel else (AFFINE, 16)
@@ -137,7 +137,7 @@ def gather_strided(
 def strided_uniforms(
     view: StridedView, stride: int = 0, length: int = 0
 ) -> dict[str, UniformValue]:
-    """The numbers of STRIDED; `stride` and `length` are those of an INDEXED axis."""
+    """The uniforms of STRIDED; `stride` and `length` are those of an INDEXED axis."""
     axes = [*zip(view.sizes, view.strides, strict=True)]
     axes += [(0, 0)] * (len(axes) % 2)
     pairs = [(*one, *other) for one, other in zip(axes[::2], axes[1::2], strict=True)]
@@ -146,9 +146,9 @@ def strided_uniforms(
 
 
 def affine_steps(source: NCHW, nchw: NCHW, view: StridedView) -> list[tuple[int, ...]] | None:
-    """The source coordinates of the first element, then what a step along n, c, h and w adds.
+    """The first element's source coordinates, and their increments along n, c, h and w.
 
-    None where no such steps exist, because an axis of either nchw is walked in several strides.
+    Returns None if an axis of either nchw needs several strides, so that no such increments exist.
     """
     strides = _nchw_strides(nchw, view)
     if strides is None:
@@ -160,7 +160,8 @@ def affine_steps(source: NCHW, nchw: NCHW, view: StridedView) -> list[tuple[int,
     for count, stride in zip(nchw, strides, strict=True):
         step = [0, 0, 0, 0]
         if count > 1 and stride:
-            # The outermost axis whose unit divides the stride; a wrong choice shows in the ranges.
+            # Take the outermost axis whose unit divides the stride; the range check rejects a wrong
+            # choice.
             axis = next(k for k in range(4) if source[k] > 1 and stride % units[k] == 0)
             step[axis] = stride // units[axis]
             end = (count - 1) * step[axis]
@@ -175,7 +176,7 @@ def affine_steps(source: NCHW, nchw: NCHW, view: StridedView) -> list[tuple[int,
 
 
 def _nchw_strides(nchw: NCHW, view: StridedView) -> list[int] | None:
-    """The one stride at which each axis of the nchw walks the view; None if one needs several."""
+    """The single stride of each axis of the nchw over the view; None if an axis needs several."""
     axes = list(zip(view.sizes, view.strides, strict=True))
     found = []
     for count in reversed(nchw):

@@ -1,4 +1,4 @@
-"""Sorting: the largest elements along an axis, by counting how many come before each."""
+"""TopK: the largest elements along an axis, by the number of elements that precede each."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _draw_chunks(
     numbers: Mapping[str, int],
     parts: Sequence[str] = (),
 ) -> Tensor:
-    """A kernel that looks at all places along an axis, so many in each pass."""
+    """Run a shader over all positions along an axis, at most MAX_LOOKUPS per pass."""
     length, done = numbers["length"], None
     for begin in range(0, max(length, 1), MAX_LOOKUPS):
         end = min(begin + MAX_LOOKUPS, length)
@@ -113,7 +113,7 @@ def _draw_chunks(
 
 
 def _top_k_gradient(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """Each value's gradient goes where the value was."""
+    """Scatter each value's gradient to the value's original index."""
     given, places = dy[0], node.outputs[1]
     if not rules.numel(given):
         return ["", ""]

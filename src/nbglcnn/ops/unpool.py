@@ -1,4 +1,4 @@
-"""MaxUnpool: puts what a MaxPool kept back to where it was, by the pool's indices."""
+"""MaxUnpool: writes the values of a MaxPool back to their positions, by the pool's indices."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from nbglcnn.plan.layout import MAX_EXACT_INTEGER
 UNPOOL = per_element_shader(
     "unpool", "ivec3 size, kernel, stride, padding; int height, count, rows"
 )
-MAX_READS = 2**26  # where every output element looks through all indices; a second or so
+MAX_READS = 2**26  # if each output element searches all indices; about a second
 
 
 def _attributes(facts: KnownValues, node: Node) -> tuple[Shape, Shape, Shape]:
@@ -41,7 +41,7 @@ def _attributes(facts: KnownValues, node: Node) -> tuple[Shape, Shape, Shape]:
 
 
 def _index_shape(facts: KnownValues, node: Node) -> Shape:
-    """The shape in which the indices count: that of the pool's input."""
+    """The shape to which the indices refer: the shape of the pool's input."""
     n, c, *spatial = facts.shape(node.inputs[0])
     kernel, strides, pads = _attributes(facts, node)
     rank = len(spatial)
@@ -111,7 +111,7 @@ def _has_pool_indices(graph: Graph, node: Node) -> bool:
 
 
 def _unpool_fields(facts: KnownValues, node: Node, position: int) -> Sequence[OperatorField | None]:
-    """Anywhere in the same map where the indices are a MaxPool's, else anywhere."""
+    """Any position of the same map if the indices come from a MaxPool, else any position."""
     found = full_fields(facts, node, position)
     if not (isinstance(facts, Graph) and _has_pool_indices(facts, node)):
         return found

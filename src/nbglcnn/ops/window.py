@@ -1,4 +1,4 @@
-"""Windows that slide over a map: kernel, stride, dilation and padding of convolutions and pools."""
+"""Sliding windows: kernel, stride, dilation and padding of convolutions and pools."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from nbglcnn.codegen.uniform_slots import UniformValue
 from nbglcnn.graph import Node
 from nbglcnn.ops.operator import KnownValues, Shape, int_attr, int_list_attr, string_attr
 
-# Of kernels with a window: over rows and columns, and what volume_rows.glsl wants.
+# For shaders with a window: rows and columns, then the slots of volume_rows.glsl.
 WINDOW_SLOTS = "ivec2 kernel, stride, dilation, padding; ivec4 deep; int slices, height, rows"
 
 
 def pad_to_3d(values: Shape, fill: int) -> Shape:
-    """Of depth, rows and columns; what a window over fewer axes lacks in front is the filling."""
+    """Values for depth, rows and columns; missing leading axes get `fill`."""
     return (*[fill] * (3 - len(values)), *values)
 
 
 @dataclass(frozen=True, slots=True)
 class SlidingWindow:
-    """One entry per spatial axis.
+    """A sliding window with one entry per spatial axis.
 
-    `pads_begin` and `pads_end` are padding, `output_shape` counts positions.
+    `pads_begin` and `pads_end` are the padding, `output_shape` is the number of positions.
     """
 
     kernel: Shape
@@ -33,7 +33,7 @@ class SlidingWindow:
     output_shape: Shape
 
     def as_2d(self) -> SlidingWindow:
-        """The same window over (height, width): 1-D ones get a height of 1, depth is left out."""
+        """The window over (height, width): height 1 for 1-D windows, no depth for 3-D windows."""
 
         def two(values: Shape, filling: int) -> Shape:
             return (filling, *values)[-2:]
@@ -49,11 +49,11 @@ class SlidingWindow:
 
     @property
     def is_3d(self) -> bool:
-        """Whether it slides over volumes (depth, height, width)."""
+        """Whether the window slides over volumes (depth, height, width)."""
         return len(self.kernel) == 3
 
     def uniforms(self, spatial: Shape) -> dict[str, UniformValue]:
-        """The numbers of SLOTS for an input of this size."""
+        """The uniforms of WINDOW_SLOTS for an input of this size."""
         plane = self.as_2d()
         deep, slices, height, rows = (0, 0, 0, 0), 0, 0, 0
         if self.is_3d:
@@ -71,13 +71,13 @@ def _dilated_sizes(kernel: Shape, dilations: Shape) -> Shape:
 
 
 def _split_padding(totals: Sequence[int], mode: str) -> tuple[Shape, Shape]:
-    """Padding cut in two; with SAME_UPPER an odd one has the rest at the end, else at the start."""
+    """Halve the padding; the extra pixel goes to the end for SAME_UPPER, else to the start."""
     less, more = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
     return (less, more) if mode == "SAME_UPPER" else (more, less)
 
 
 def sliding_window(facts: KnownValues, node: Node, kernel: Shape) -> SlidingWindow:
-    """The window of a convolution or pool; auto_pad, ceil_mode as in ONNX and PyTorch."""
+    """The window of a convolution or pool, with auto_pad and ceil_mode as in ONNX and PyTorch."""
     spatial = facts.shape(node.inputs[0])[2:]
     rank = len(spatial)
     strides = int_list_attr(node, "strides", (1,) * rank)
@@ -101,8 +101,7 @@ def sliding_window(facts: KnownValues, node: Node, kernel: Shape) -> SlidingWind
     for n, k, s, b, e in zip(spatial, spans, strides, begins, ends, strict=True):
         room = n + b + e - k
         count = (-(-room // s) if ceil else room // s) + 1
-        # A last window that would start in the padding behind the map is left out (PyTorch, ONNX
-        # 19).
+        # Drop a last window that would start in the padding after the map (PyTorch, ONNX 19).
         if ceil and (count - 1) * s >= n + b:
             count -= 1
         counts.append(count)
@@ -133,7 +132,7 @@ def transposed_window(facts: KnownValues, node: Node, kernel: Shape) -> SlidingW
 
 
 def window_problem(facts: KnownValues, node: Node, kernel: Shape) -> str | None:
-    """Why a window makes no sense, or None."""
+    """Why a window is invalid, or None."""
     rank = len(facts.shape(node.inputs[0])) - 2
     if rank not in (1, 2, 3):
         return f"{rank}-D windows; 1-D, 2-D and 3-D are supported"
@@ -149,10 +148,11 @@ def window_problem(facts: KnownValues, node: Node, kernel: Shape) -> str | None:
 
 
 def auto_pad_problem(facts: KnownValues, node: Node, kernel: Shape) -> str | None:
-    """Why a kernel that is smaller than its stride cannot be padded automatically, or None.
+    """Why auto_pad fails for a kernel smaller than its stride, or None.
 
-    Its windows leave pixels out. TensorFlow begins at the first one, ONNX Runtime cuts some off
-    before it, by rules that ONNX doesn't have: of one pixel none, of two none of a convolution's.
+    The windows of such a kernel omit pixels. TensorFlow starts at the first pixel. ONNX Runtime
+    crops some pixels before it, by rules that ONNX doesn't define: none if one pixel is omitted,
+    and none for a convolution if two are.
     """
     mode = string_attr(node, "auto_pad", "NOTSET")
     if not mode.startswith("SAME"):

@@ -1,4 +1,4 @@
-"""Pictures of what has no map: a vector's bars, a scalar's number."""
+"""Pictures of values without a map: a vector's bars, a scalar's number."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from nbglcnn.plan.layers import Bounds
 
 INK = {"light": (33, 33, 33), "dark": (232, 232, 232)}
 SECONDARY_INK = {"light": (97, 97, 97), "dark": (176, 177, 178)}
-# As the page's theme.css has them.
+# As in the page's theme.css.
 POSITIVE = {"light": (0x2A, 0x6C, 0xB0), "dark": (0x4F, 0xA3, 0xEC)}
 NEGATIVE = {"light": (0xC0, 0x56, 0x0C), "dark": (0xF2, 0x95, 0x3A)}
 AXIS = {"light": (0x86, 0x8B, 0x90), "dark": (0x7D, 0x82, 0x8A)}
-BAR_HEIGHT, LINE_HEIGHT = 12, 14  # pixels of a vector's bar, and of a line of words
+BAR_HEIGHT, LINE_HEIGHT = 12, 14  # pixels of a vector's bar, and of a line of text
 
-UNIT_LIMITS: Bounds = (0.0, 1.0)  # the limits of what a softmax or a sigmoid makes
+UNIT_LIMITS: Bounds = (0.0, 1.0)  # the limits of a softmax's or sigmoid's output
 
 Floats = npt.NDArray[np.float32]
 
 
 def draw_number(value: float, width: int, theme: Theme = "light") -> Image.Image:
-    """A scalar is shown as its number."""
+    """Draw a scalar as its number."""
     height = width // 3
     sheet = Image.new("RGB", (width, height), BACKGROUND[theme])
     letters = max(11, width // 7)
@@ -46,10 +46,11 @@ def draw_bars(
     height: int | None = None,
     limits: Bounds = (None, None),
 ) -> Image.Image:
-    """A vector as bars to both sides of zero, with their numbers.
+    """Draw a vector as bars to both sides of zero, with their indices.
 
-    All, or those that are chosen; where `height` is too small for them, what is largest. Shares,
-    whose `limits` are 0 and 1, stand on one side and are 1 where the picture ends.
+    Draws all elements, or those in `indices`. If `height` is too small, it draws the elements with
+    the largest absolute values. Shares, with `limits` of 0 and 1, extend to one side, and a share
+    of 1 reaches the edge of the picture.
     """
     numbers = np.arange(len(vector)) if indices is None else np.asarray(indices)
     part = height is not None and len(numbers) * BAR_HEIGHT > height

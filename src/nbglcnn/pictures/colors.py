@@ -1,7 +1,7 @@
-"""The colours that numbers are drawn in, for the page and for pictures from Python.
+"""Colour maps and class colours, shared by the page and pictures from Python.
 
-A colour map is a row of TEXELS colours. Viridis and magma are matplotlib's (by Stéfan van der Walt
-and Nathaniel Smith, CC0), cividis is by Jamie Nuñez, Christopher Anderton and Ryan Renslow.
+A colour map is a row of MAP_TEXELS colours. Viridis and magma are matplotlib's (by Stéfan van der
+Walt and Nathaniel Smith, CC0), cividis is by Jamie Nuñez, Christopher Anderton and Ryan Renslow.
 """
 
 from __future__ import annotations
@@ -17,24 +17,25 @@ Theme = Literal["light", "dark"]
 Pixels = npt.NDArray[np.uint8]
 
 COLORMAPS = ("signed", "viridis", "cividis", "magma", "grey")
-# The signed colour map's stops by theme, at equal distances in linear light: from most negative
-# over zero, which is the colour of the page, to most positive.
+# The stops of the signed colour map by theme, evenly spaced in linear light: from the most negative
+# value, through zero, which has the page's background colour, to the most positive value.
 SIGNED = {
     "light": "#6b2b00 #c0560c #f09a4a #fbd9b3 #ffffff #c3ddf3 #6fa8d8 #2a6cb0 #0b2f63",
     "dark": "#ffd093 #f2953a #a8570c #4a290b #0f1216 #123a63 #216bab #4fa3ec #b5dcff",
 }
-# Of classes by their number: as different as can be, grey for the first, which is the background
-# mostly, and no magenta. The next so many are the same, lighter, then darker.
+# Class colours by class index: as different as possible, grey for the first class, which is usually
+# the background, and no magenta. The following classes repeat the list in lighter and then in
+# darker colours.
 CLASS_COLORS = (
     "#8c8c8c #1f77b4 #e8720c #2ca02c #d62728 #8c6bb1 #7f5539 #17becf #bcbd22 #3f3fbf "
     "#00806a #ffb84d #8fce5a #5aa9e6 #b5562b #5c6f7b #d8c99b #c06a6a #4d8f3a #2f4b7c"
 )
 MAP_TEXELS = 512
-ZERO_TEXEL = 256  # the signed map's texel of zero, which is 255 from both ends
-MAGENTA = (255, 0, 255)  # of what is no number
-BACKGROUND = {"light": "#ffffff", "dark": "#1c1d1f"}  # of the page, where it has no host
+ZERO_TEXEL = 256  # the signed map's texel for zero, 255 texels from both ends
+MAGENTA = (255, 0, 255)  # for NaN and infinities
+BACKGROUND = {"light": "#ffffff", "dark": "#1c1d1f"}  # of the page, outside a host
 
-# Of 256 colours each, six hexadecimal digits a colour, from low to high.
+# 256 colours each, six hexadecimal digits per colour, from low to high.
 VIRIDIS = (
     "44015444025645045745055946075a46085c460a5d460b5e470d60470e61471063471164471365481467481668"
     "48176948186a481a6c481b6d481c6e481d6f481f70482071482173482374482475482576482677482878482979"
@@ -99,13 +100,13 @@ SEQUENTIAL = {"viridis": VIRIDIS, "cividis": CIVIDIS, "magma": MAGMA}
 
 
 def parse_colors(words: str) -> npt.NDArray[np.float64]:
-    """Colours like "#1f77b4 #2ca02c", 0 to 255."""
+    """Parse colours like "#1f77b4 #2ca02c" to RGB rows, 0 to 255."""
     return np.array([list(bytes.fromhex(word.lstrip("#"))) for word in words.split()], float)
 
 
 @cache
 def colormap_texels(colormap: Colormap, theme: Theme) -> Pixels:
-    """A colour map's row of colours, TEXELS×3; the signed one's depends on the theme."""
+    """Return a colour map as MAP_TEXELS×3 bytes; "signed" depends on the theme."""
     k = np.arange(MAP_TEXELS)
     if colormap == "signed":
         at = np.maximum(-1, (k - ZERO_TEXEL) / (ZERO_TEXEL - 1)) / 2 + 0.5
@@ -118,7 +119,7 @@ def colormap_texels(colormap: Colormap, theme: Theme) -> Pixels:
 
 @cache
 def class_colors() -> Pixels:
-    """A colour for each class by its number: as listed, then lighter, then darker."""
+    """The class colours by class index: the listed ones, then lighter, then darker copies."""
     base = parse_colors(CLASS_COLORS)
     return _to_bytes(np.concatenate([base, base * 0.55 + 115, base * 0.55]))
 
@@ -126,7 +127,7 @@ def class_colors() -> Pixels:
 def interpolate_linear(
     stops: npt.NDArray[np.float64], at: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    """Stops at equal distances from 0 to 1, interpolated in linear light (sRGB, IEC 61966-2-1)."""
+    """Interpolate evenly spaced stops from 0 to 1 in linear light (sRGB, IEC 61966-2-1)."""
     s = stops / 255
     linear = np.where(s <= 0.04045, s / 12.92, ((s + 0.055) / 1.055) ** 2.4)
     place = at * (len(stops) - 1)
@@ -136,4 +137,4 @@ def interpolate_linear(
 
 
 def _to_bytes(colours: npt.NDArray[np.float64]) -> Pixels:
-    return np.floor(colours + 0.5).astype(np.uint8)  # as JavaScript rounds
+    return np.floor(colours + 0.5).astype(np.uint8)  # rounds as JavaScript does

@@ -1,7 +1,7 @@
-"""Pictures of values from Python, as the page draws them: the same colours, ranges and marks.
+"""Pictures of values drawn in Python, as the page draws them: same colours, ranges and marks.
 
-The page's part is js/src/network/display_kind.ts (what a value is drawn as), js/src/views/maps.tsx
-(ranges) and the shaders of js/src/gl; tests compare the pixels.
+The page's counterparts are js/src/network/display_kind.ts (how a value is drawn),
+js/src/views/maps.tsx (ranges) and js/src/webgl/shaders; tests compare the pixels.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ Floats = npt.NDArray[np.float32]
 Limits = tuple[np.float32, np.float32]
 
 BLACK, WHITE = (0, 0, 0), (255, 255, 255)
-GAP = 1  # pixels between maps, whatever the scale
-MAX_SIDE = 16_384  # pixels of a picture
+GAP = 1  # pixels between maps, independent of the scale
+MAX_SIDE = 16_384  # pixels per side of a picture
 BARS_WIDTH, NUMBER_WIDTH = 240, 132
-CURVE_SIZE = (42, 21)  # width and height of a curve at scale 1, as the page's
+CURVE_SIZE = (42, 21)  # width and height of a curve at scale 1, as in the page
 LARGE_RANGE = np.float32(3.0e38)
-# Of a picture of which the network says nothing: noise may leave the range by a quarter of it, and
-# what is but a little above 1 isn't of bytes. See image_limits.
+# For pictures without a range from the network (see image_limits): noise may exceed a range by a
+# quarter of it (NOISE_SLACK), the mean ± one standard deviation may exceed 0 to 1 by BULK_SLACK,
+# and a picture of bytes has a maximum above MIN_BYTE_MAXIMUM.
 NOISE_SLACK, BULK_SLACK, MIN_BYTE_MAXIMUM = 0.25, 0.5, 16.0
 
 
@@ -57,7 +58,7 @@ def draw_picture(
     scale: int = 1,
     theme: Theme = "light",
 ) -> Image.Image:
-    """What a value looks like; the arguments are those of `Session.picture`."""
+    """Draw a value; the arguments are those of `Session.picture`."""
     maps = example_maps(value, array, example)
     drawn = draw_kind(value)
     _check_arguments(value, example, colormap, color_range, columns, scale, theme)
@@ -115,7 +116,7 @@ def _check_arguments(
     scale: int,
     theme: str,
 ) -> None:
-    """InputError for an argument that has no meaning."""
+    """Raise InputError for an invalid argument."""
     for name, word, known in (
         ("colormap", colormap, get_args(Colormap)),
         ("theme", theme, get_args(Theme)),
@@ -160,7 +161,7 @@ def _channel_indices(value: Value, channels: int | Sequence[int] | None) -> list
 
 
 def draw_kind(value: Value) -> DrawKind:
-    """What a value is drawn as; colours of their own have inputs and outputs alone."""
+    """The kind of picture of a value; only inputs and outputs are drawn in their own colours."""
     _, c, h, w = value.nchw
     if h * w == 1:
         return "number" if c == 1 else "bars"
@@ -174,7 +175,7 @@ def draw_kind(value: Value) -> DrawKind:
 
 
 def example_maps(value: Value, array: Array, example: int) -> Floats:
-    """The maps of one example of a value, C×H×W."""
+    """The maps of one example of a value, shape C×H×W."""
     n, c, h, w = value.nchw
     whole = np.asarray(array, np.float32) if array.size else np.zeros(n * c * h * w, np.float32)
     maps: Floats = whole.reshape(n, c, h, w)[min(example, n - 1)]
@@ -182,12 +183,12 @@ def example_maps(value: Value, array: Array, example: int) -> Floats:
 
 
 def mosaic_columns(count: int) -> int:
-    """Columns of a mosaic that is nearly square."""
+    """The number of columns of a nearly square mosaic."""
     return max(1, int(np.ceil(np.sqrt(count))))
 
 
 def color_limits(maps: Floats, channel: int, color_range: ColorRange) -> Limits:
-    """The least and greatest value that the colours of a channel are for."""
+    """The values at the low and high end of a channel's colours."""
     if isinstance(color_range, tuple | list):
         return np.float32(color_range[0]), np.float32(color_range[1])
     of = maps if color_range == "layer" else maps[channel]
@@ -198,7 +199,7 @@ def color_limits(maps: Floats, channel: int, color_range: ColorRange) -> Limits:
 
 
 def half_range(limits: Limits, *, symmetric: bool = False, zero: bool = False) -> Limits:
-    """Half the value at the low end of the colours, and half of what lies between."""
+    """Return half the low limit, and half the difference between the limits."""
     low, high = limits
     if zero and not symmetric:
         low, high = min(low, np.float32(0)), max(high, np.float32(0))
@@ -221,7 +222,7 @@ def apply_colormap(
     symmetric: bool = False,
     scale: int = 1,
 ) -> Pixels:
-    """A map through a colour map, H·scale × W·scale; in float32 and in the order of the shader."""
+    """Colour a map, H·scale × W·scale; float32, with the shader's order of operations."""
     signed = colormap == "signed"
     low, span = half_range(limits, symmetric=symmetric or signed)
     steps, first = (np.float32(n / 512) for n in ((510, 1.5) if signed else (511, 0.5)))
@@ -231,11 +232,11 @@ def apply_colormap(
 
 
 def image_limits(value: Value, maps: Floats) -> Limits:
-    """Black and white of a picture: as the network says, else what its numbers are likely to be.
+    """The values of black and white of a picture: from the network, or guessed from the data.
 
-    That is the range of IMAGE_RANGES that holds them, give or take SLACK of a picture with noise;
-    0 and 1 where most of them lie about there, else the least and the greatest of them
-    (`data_limits`).
+    The guess is the first of IMAGE_RANGES that contains the data, with a tolerance for noise
+    (NOISE_SLACK). Otherwise it is 0 and 1 if the mean ± one standard deviation is within BULK_SLACK
+    of that range, or else the data's minimum and maximum (`data_limits`).
     """
     known = value.value_range
     if known[0] is not None and known[1] is not None:
@@ -259,7 +260,7 @@ def image_limits(value: Value, maps: Floats) -> Limits:
 
 
 def data_limits(low: np.float32, high: np.float32) -> Limits:
-    """Black and white of a picture by its least and greatest number; of equal numbers 0 is one."""
+    """The values of black and white from the minimum and maximum; if equal, one of them is 0."""
     if low < high:
         return low, high
     zero = np.float32(0)
@@ -267,14 +268,14 @@ def data_limits(low: np.float32, high: np.float32) -> Limits:
 
 
 def clip_thresholds(limits: Limits) -> tuple[np.float32, np.float32]:
-    """What is less than the first or more than the second is clipped, and marked for it."""
+    """The thresholds below and above which a value is clipped, and marked as clipped."""
     low, high = map(float, limits)
     slack = CLIP_TOLERANCE * (high - low)
     return np.float32(low - slack), np.float32(high + slack)
 
 
 def count_clipped(maps: Floats, limits: Sequence[Limits]) -> ClipCounts:
-    """How many numbers of these channels lie below and above the limits of each."""
+    """Count the values of these channels that are below and above each channel's limits."""
     below = above = 0
     for one, ends_of in zip(maps, limits, strict=True):
         low, high = clip_thresholds(ends_of)
@@ -287,11 +288,11 @@ def count_clipped(maps: Floats, limits: Sequence[Limits]) -> ClipCounts:
 def draw_image(
     maps: Floats, limits: Sequence[Limits], scale: int = 1, *, marks: bool = True
 ) -> Pixels:
-    """One channel in grey or three in colour, each between its limits.
+    """Draw one channel in grey, or three in colour, each scaled to its limits.
 
-    As js/src/webgl/shaders/image.glsl draws it.
+    The counterpart in the page is js/src/webgl/shaders/image.glsl.
 
-    Where a number lies beyond them stand dots of ink: black where it is above, white where below.
+    Dots mark values outside the limits: black above, white below.
     """
     steps, first = np.float32(511 / 512), np.float32(0.5 / 512)
     table = colormap_texels("grey", "light")
@@ -322,9 +323,9 @@ def draw_image(
 
 
 def draw_classes(maps: Floats) -> Pixels:
-    """The class with the largest score at each place, the first of equals, in its colour.
+    """Colour each pixel by the class with the largest score; the first class wins ties.
 
-    Of one map alone its values are the classes.
+    If there is only one map, its values are the class indices.
     """
     scores = np.where(np.isnan(maps), -np.inf, maps)
     which = scores.argmax(0) if len(maps) > 1 else np.nan_to_num(maps[0]).astype(int)
@@ -334,7 +335,7 @@ def draw_classes(maps: Floats) -> Pixels:
 
 
 def mark_non_finite(pixels: Pixels, values: Floats | npt.NDArray[np.float64], scale: int) -> Pixels:
-    """The same with what is no number in magenta: NaN hatched, infinities solid."""
+    """Mark non-finite values in magenta: NaN hatched, infinities solid."""
     if np.isfinite(values).all():
         return pixels
     pixels = pixels.copy()
@@ -346,12 +347,12 @@ def mark_non_finite(pixels: Pixels, values: Floats | npt.NDArray[np.float64], sc
 
 
 def enlarge(pixels: Any, scale: int) -> Any:
-    """Each pixel as a square of so many."""
+    """Repeat each pixel as a square of `scale` × `scale` pixels."""
     return pixels if scale == 1 else pixels.repeat(scale, axis=0).repeat(scale, axis=1)
 
 
 def draw_mosaic(tiles: Sequence[Pixels], columns: int, gap: Any, space: int = GAP) -> Image.Image:
-    """Pictures of one size in rows, `space` pixels of the colour `gap` between them."""
+    """Arrange pictures of one size in rows, with gaps of `space` pixels in the colour `gap`."""
     height, width = tiles[0].shape[:2]
     columns = min(columns, len(tiles))
     rows = -(-len(tiles) // columns)
@@ -375,9 +376,10 @@ def draw_curve(
     side: tuple[int, int],
     theme: Theme = "light",
 ) -> Pixels:
-    """One channel along its axis, H×W: from the least to the greatest value of each column.
+    """Draw one channel as a curve, H×W: each column spans its values' minimum to maximum.
 
-    `low` and `span` are those of `half_range`; as js/src/webgl/shaders/curves.glsl draws it.
+    `low` and `span` come from `half_range`. The counterpart in the page is
+    js/src/webgl/shaders/curves.glsl.
     """
     width, height = side
     count = len(values)
@@ -412,7 +414,7 @@ def draw_curve(
         return 1.5 + (1 - np.clip((numbers * 0.5 - low) / span, 0, 1)) * inner
 
     zero = y_of(0.0)
-    bottom, top = y_of(least), y_of(most)  # rows of the least and the greatest value
+    bottom, top = y_of(least), y_of(most)  # rows of the minimum and the maximum
     rows = np.arange(height)[:, None] + 0.5
     off = np.maximum(top - rows, rows - bottom)
     half_line = round(min(120, max(60, height))) * 0.01

@@ -1,1 +1,1 @@
-"""A Plan: the passes, textures and values of a compiled network, as data."""
+"""The Plan: the passes, textures and values of a compiled network, as data."""

@@ -1,10 +1,10 @@
-"""The constraints of a Plan's header, as one table for the readers in both languages.
+"""The constraints of a Plan's header: one table for the readers in both languages.
 
-Readers check the rows in order, each for all of its records, and refuse the Plan at the first one
-that doesn't hold: a row may index by what the rows before it have checked. Python calls the table's
-functions; `scripts/generate_types.py` translates this file into `js/src/plan/constraints.ts`, so a
-function here is a single expression. Checks that need loops of their own are in
-`dependencies.py`.
+Readers check the rows in order, each row for all of its records, and reject the Plan at the first
+violation. A row may therefore index by anything that earlier rows have validated. Python calls the
+table's functions; `scripts/generate_types.py` translates this file into
+`js/src/plan/constraints.ts`, so a function here is a single expression. Checks that need loops are
+in `dependencies.py`.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ if TYPE_CHECKING:
 Record = TypeVar("Record")
 PictureLayout = Literal["NCHW", "NHWC"]
 
-# Of every blob in the file, and of each pass's uniforms: WebGL 2's largest offset alignment.
+# The alignment in bytes of every blob in the file and of each pass's uniforms: WebGL 2's largest
+# offset alignment.
 ALIGN = 256
-UNIFORM_BYTES = 512  # of one pass's uniform block, as ops/shaders/prelude.glsl declares it
+UNIFORM_BYTES = 512  # bytes of one pass's uniform block, as ops/shaders/prelude.glsl declares it
 LAYOUT_WORDS = 16
-MAX_POSITIONS = 2**28  # of a reach, each told apart by a number: a longer signal would take seconds
-PICTURE_CHANNELS = (1, 3, 4)  # grey, RGB, RGBA
+MAX_POSITIONS = 2**28  # per field map, which numbers them all: a longer signal would take seconds
+PICTURE_CHANNELS = (1, 3, 4)  # greyscale, RGB, RGBA
 DTYPES = (
     *("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"),
     *("float16", "float32", "float64"),
@@ -49,16 +50,16 @@ IDENTIFIER = "[a-zA-Z_][a-zA-Z0-9_]{0,63}"
 HASH = "[0-9a-f]{32}"
 
 
-# The functions that rows use. TypeScript has those of `PRIMITIVES` in constraint_table.ts.
+# The functions that rows use. TypeScript implements those of `PRIMITIVES` in constraint_table.ts.
 
 
 def quote(text: str) -> str:
-    """Text as JSON has it."""
+    """Quote text as JSON does."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether all of the text matches."""
+    """Whether the pattern matches the whole text."""
     return _compiled(pattern).fullmatch(text) is not None
 
 
@@ -68,7 +69,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def join_text(items: Sequence[object], by: str) -> str:
-    """The items in words, with `by` between them."""
+    """Join the items as text, separated by `by`."""
     return by.join(map(str, items))
 
 
@@ -76,44 +77,44 @@ PRIMITIVES = (quote, matches, join_text, prod)
 
 
 def is_index(number: int, items: Sequence[object]) -> bool:
-    """Whether it is an index into a list."""
+    """Whether the number is an index into the list."""
     return 0 <= number < len(items)
 
 
 def out_of_range(numbers: Sequence[int], items: Sequence[object]) -> Sequence[int]:
-    """The numbers that are no index into a list."""
+    """The numbers that are not an index into the list."""
     return [number for number in numbers if not 0 <= number < len(items)]
 
 
 def format_range(items: Sequence[object]) -> str:
-    """The indices of a list, in words."""
+    """The valid indices of a list as text: "0 to 3", or "none"."""
     return f"0 to {len(items) - 1}" if len(items) > 0 else "none"
 
 
 def ceil_div(number: int, by: int) -> int:
-    """The quotient, rounded up."""
+    """Return the quotient, rounded up."""
     return (number + by - 1) // by
 
 
 def element_count(shape: Sequence[int]) -> int:
-    """How many elements a shape has; -1 where a size is negative."""
+    """The number of elements of a shape; -1 if a size is negative."""
     return prod(shape) if min((0, *shape)) == 0 else -1
 
 
 def is_axis_list(axes: Sequence[int], shape: Sequence[int]) -> bool:
-    """Whether they are axes of a shape, in ascending order."""
+    """Whether these are axes of the shape, in ascending order, with no negative size."""
     return all(
         (axes[k - 1] if k > 0 else -1) < axes[k] < len(shape) for k in range(len(axes))
     ) and all(shape[axis] >= 0 for axis in axes)
 
 
 def reader_axes(reach: FieldMap) -> Sequence[int]:
-    """The axes of the reader that a reach reads along."""
+    """The axes of the reader that a field map's windows read along."""
     return [one.axis for one in reach.windows if one.axis != -1]
 
 
 def wrong_table_sizes(reach: FieldMap) -> Sequence[int]:
-    """The lengths of tables that don't have a row for each place along their axis."""
+    """The lengths of window tables that don't have one row per position of their axis."""
     return [
         len(one.table)
         for one in reach.windows
@@ -122,12 +123,12 @@ def wrong_table_sizes(reach: FieldMap) -> Sequence[int]:
 
 
 def field_map_indices(layer: Layer) -> Sequence[int]:
-    """The numbers of the reaches that a layer reads by."""
+    """The indices of the field maps that a layer uses."""
     return [number for _, _, number in layer.dependencies]
 
 
 def mismatched_inputs(step: Pass, values: Sequence[Value]) -> Sequence[int]:
-    """Which inputs of a pass are read as a value that isn't there or lies in another texture."""
+    """The inputs of a pass whose value doesn't exist or is in another texture."""
     return [
         k
         for k, one in enumerate(step.input_values)
@@ -136,7 +137,7 @@ def mismatched_inputs(step: Pass, values: Sequence[Value]) -> Sequence[int]:
 
 
 def infer_picture_layout(shape: Sequence[int | None], dtype: str) -> PictureLayout | None:
-    """The layout of an input that takes pictures, if it takes any."""
+    """The layout of an input that takes pictures; None for any other input."""
     return (
         None
         if len(shape) != 4 or 0 in shape
@@ -149,15 +150,16 @@ def infer_picture_layout(shape: Sequence[int | None], dtype: str) -> PictureLayo
 
 
 def strip_count(length: int, side: int, layout_side: int) -> int:
-    """Into how many strips a layout cuts a length, for a texture of this side."""
+    """The number of strips that a length is cut into; 1 if the layout has no strips."""
     return ceil_div(length, side) if layout_side > 0 else 1
 
 
 def layout_fits(words: Sequence[int], side: int, texture: Texture) -> bool:
-    """Whether the words of layout.py's Layout, in its order, describe an area in the texture.
+    """Whether the words of a `Layout` (layout.py) describe an area inside the texture.
 
-    Words 1 to 15 are c, h, w, a tile's width and height, tiles side by side, groups of four
-    channels, the block, tiles, phases along y and x, and a phase's width and height.
+    Words 1 to 15 are c, h, w, the tile's width and height, tiles per row, groups of four channels,
+    the block (3 words), the number of tiles, phases along y and x, and a phase area's width and
+    height.
     """
     return (
         words[7] == ceil_div(words[1], 4)
@@ -177,25 +179,25 @@ def layout_fits(words: Sequence[int], side: int, texture: Texture) -> bool:
 
 @dataclass(frozen=True)
 class HeaderIndex:
-    """A header, and what rows look up in it."""
+    """A header, with the lookup tables that constraints use."""
 
     header: Header
     textures: Sequence[Texture]
     programs: Sequence[Program]
     values: Sequence[Value]
     inputs: Sequence[Input]
-    value_indices: Mapping[str, int]  # a value's number by its key; of two, the last one's
+    value_indices: Mapping[str, int]  # value index by key; the last one if a key repeats
     input_keys: AbstractSet[str]
     pass_textures: AbstractSet[int]  # textures that passes write
-    readback_textures: AbstractSet[int]  # textures that reading a value writes
+    readback_textures: AbstractSet[int]  # textures that readbacks of values write
     input_textures: AbstractSet[int]  # textures that inputs write
-    weight_textures: AbstractSet[int]  # textures that weights fill
+    weight_textures: AbstractSet[int]  # textures that hold weights
     carry_targets: Sequence[int]  # the targets of carries
-    section_passes: int  # how many passes
+    section_passes: int  # the number of passes in all sections
 
 
 def index_header(header: Header) -> HeaderIndex:
-    """What rows look up."""
+    """Build the lookup tables of a header."""
     return HeaderIndex(
         header=header,
         textures=header.textures,
@@ -221,7 +223,7 @@ def index_header(header: Header) -> HeaderIndex:
 
 @dataclass(frozen=True, eq=False)
 class RecordSet(Generic[Record]):
-    """Records of a header, and what messages call each."""
+    """A selection of records of a header, and how messages name each record."""
 
     select: Callable[[Header], Sequence[Record]]
     label: Callable[[Header, int], str]
@@ -229,10 +231,10 @@ class RecordSet(Generic[Record]):
 
 @dataclass(frozen=True)
 class Constraint(Generic[Record]):
-    """A row: what holds of each of these records, or what a message says, which begins with it.
+    """A row of the table: a condition on each of these records, and the message if it fails.
 
-    Both are functions of the facts and the record; `holds` takes its number too, `message` its
-    name.
+    Both are functions of the HeaderIndex and the record. `holds` also takes the record's index,
+    `message` its label.
     """
 
     records: Sequence[RecordSet[Record]]
@@ -273,7 +275,7 @@ FIELD_MAPS: RecordSet[FieldMap] = RecordSet(lambda h: h.field_maps, lambda h, k:
 LAYERS: RecordSet[Layer] = RecordSet(
     lambda h: h.layers, lambda h, k: f"layer {quote(h.layers[k].name)}"
 )
-# The passes that read a value or parameter, and that write an input.
+# The passes that read back a value or parameter, and the passes that write an input.
 VALUE_READ_PASSES: RecordSet[Pass] = RecordSet(
     lambda h: [value.readback.draw_pass for value in h.values],
     lambda h, k: f"reading value {quote(h.values[k].key)}",
@@ -320,7 +322,7 @@ CONSTRAINTS = (
         lambda f, k, program: program.targets >= 1,
         lambda f, it, program: f"{it} has no target: it has {program.targets} targets",
     ),
-    # Passes, also those that read values and write inputs.
+    # All passes, including those of readbacks and inputs.
     Constraint(
         ALL_PASSES,
         lambda f, k, step: is_index(step.program, f.programs),
@@ -490,7 +492,8 @@ CONSTRAINTS = (
             f"{join_text(value.readback.draw_pass.viewport, '×')} texels"
         ),
     ),
-    # A parameter lies in its weight texture as a kernel wants it: it can be read, not drawn.
+    # A parameter is stored in its weight texture in the kernel's layout: it can be read back, but
+    # not drawn.
     Constraint(
         [VALUES],
         lambda f, k, value: layout_fits(
@@ -659,7 +662,7 @@ CONSTRAINTS = (
             f"row {pair.row} of {quote(f.header.comparison.table)}"
         ),
     ),
-    # Reaches, and where layers read.
+    # Field maps, and the dependencies of layers.
     Constraint(
         [FIELD_MAPS],
         lambda f, k, reach: 0 <= element_count(reach.output_sizes) <= MAX_POSITIONS,
@@ -741,7 +744,7 @@ CONSTRAINTS = (
             f"{format_range(f.header.field_maps)}"
         ),
     ),
-    # State that lives over runs.
+    # State that persists between runs.
     Constraint(
         [CARRIES],
         lambda f, k, one: is_index(one.source, f.textures) and is_index(one.target, f.textures),
@@ -804,7 +807,7 @@ CONSTRAINTS = (
 
 
 def broken_constraint(header: Header) -> str | None:
-    """The message of the first row that doesn't hold of a header; None where all do."""
+    """The message of the first constraint that a header violates; None if all hold."""
     facts = index_header(header)
     found: dict[RecordSet[Any], Sequence[Any]] = {}
     rows: Sequence[Constraint[Any]] = CONSTRAINTS

@@ -1,7 +1,7 @@
-"""Checks of a Plan that need a loop of their own: what must come before what, and from where.
+"""Checks of a Plan that need loops: pass order, views, layer dependencies and index maps.
 
-`js/src/plan/dependencies.ts` has the same checks in the same words; the constraints of
-`constraints.py` hold before these run.
+`js/src/plan/dependencies.ts` has the same checks with the same messages. They run after all
+constraints of `constraints.py` hold.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def broken_dependency(header: Header) -> str | None:
-    """The message of the first check that fails; None where none does."""
+    """The message of the first check that fails; None if all pass."""
     checks: Sequence[Callable[[Header], str | None]] = (
         _check_order,
         _check_views,
@@ -29,14 +29,14 @@ def broken_dependency(header: Header) -> str | None:
 
 
 def _check_order(header: Header) -> str | None:
-    """A pass reads what it or a later pass writes: a second run would give other values."""
+    """Check that no pass reads a texture before it is written: a second run would differ."""
     writers = sections_by_texture(header)
     for number, section in enumerate(header.sections):
         written: set[int] = set()
         for k in range(section.first, section.first + section.count):
             step = header.passes[k]
             for texture in step.inputs:
-                # Of its own section an earlier pass, or only one section, and that an earlier one.
+                # Valid: written earlier in this section, or by exactly one section, an earlier one.
                 own = writers.get(texture, ())
                 if own and texture not in written and (len(own) > 1 or max(own) >= number):
                     return f"pass {k} reads texture {texture} before it is written"
@@ -45,7 +45,7 @@ def _check_order(header: Header) -> str | None:
 
 
 def _check_views(header: Header) -> str | None:
-    """A value's source isn't there, is itself, or lies in another texture."""
+    """Check that the source of each view exists, is another value, and shares its texture."""
     values = header.values
     for number, value in enumerate(values):
         seen, source = {number}, value.view_of
@@ -63,7 +63,7 @@ def _check_views(header: Header) -> str | None:
 
 
 def _check_dependencies(header: Header) -> str | None:
-    """A layer's reader isn't known before it reads, or has another number of places."""
+    """Check that each reader is reached before it reads, with matching numbers of positions."""
     for layer in header.layers:
         name = f"layer {quote(layer.name)}"
         found = {0: prod(layer.output_shape[axis] for axis in layer.position_axes)}
@@ -80,10 +80,10 @@ def _check_dependencies(header: Header) -> str | None:
 
 
 def _check_index_maps(header: Header) -> str | None:
-    """A layer's numbers are said to come from elements that are not there."""
+    """Check that index maps only lead to elements that exist."""
     sizes = {one.key: prod(one.shape) for one in (*header.values, *header.parameters)}
     for layer in header.layers:
-        # A value that the Plan doesn't keep cannot be shown, so its size doesn't matter.
+        # A value that the Plan doesn't keep cannot be displayed, so its size doesn't matter.
         ways = [(one.index_maps, one.shape, sizes.get(one.key)) for one in layer.operands]
         ways.append(
             (layer.index_maps, layer.output_shape, prod(layer.raw_shape or layer.output_shape))
@@ -91,7 +91,7 @@ def _check_index_maps(header: Header) -> str | None:
         for moves, shape, size in ways:
             count = prod(shape)
             if count == 0:
-                continue  # nothing is moved
+                continue  # no elements to map
             what = f"layer {quote(layer.name)} moves elements of {join_text(shape, '×')}"
             for move in moves:
                 low, high = _source_range(move, count)
@@ -104,7 +104,7 @@ def _check_index_maps(header: Header) -> str | None:
 
 
 def _source_range(move: IndexMap, count: int) -> tuple[int, int]:
-    """The first and the last element that a move of so many leads to; (-1, -1) where it is none."""
+    """The first and last source of the first `count` elements; (-1, -1) if the map is invalid."""
     lengths = len(move.strides) == len(move.sizes) and -1 <= move.axis < len(move.sizes)
     if not lengths or min(move.sizes, default=1) < 1 or prod(move.sizes) < count:
         return -1, -1

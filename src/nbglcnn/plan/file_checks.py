@@ -1,4 +1,4 @@
-"""Checks of a Plan's file: its checksum, and its header by the table and by `dependencies`."""
+"""Checks of a Plan file: the checksum, then the header by constraints and dependencies."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from nbglcnn.plan.dependencies import broken_dependency
 if TYPE_CHECKING:
     from nbglcnn.plan.schema import Header
 
-MAGIC = b"NBGLCNN2"  # then the header's length and the checksum, 4 bytes each, then the header
+MAGIC = b"NBGLCNN2"  # then the length of the header and the checksum, 4 bytes each, then the header
 
 
 def read_header(data: bytes) -> bytes:
-    """The JSON header of a Plan file; ModelError where that is none, or not what was written."""
+    """Return a Plan file's JSON header; ModelError for another format or a wrong checksum."""
     if data[:8] != MAGIC:
         raise ModelError(
             "not a Plan file of this version (its first 8 bytes differ); compile the model again"
@@ -33,11 +33,11 @@ def read_header(data: bytes) -> bytes:
 
 
 def checksum(data: bytes | bytearray) -> int:
-    """CRC-32 of a Plan file without the 4 bytes that hold it: no flipped bit goes unnoticed."""
+    """The CRC-32 of a Plan file without its 4 checksum bytes; it detects any flipped bit."""
     view = memoryview(data)
     return zlib.crc32(view[16:], zlib.crc32(view[:12]))
 
 
 def first_problem(header: Header) -> str | None:
-    """The first problem of a header, in words; None where all numbers are right."""
+    """The first problem of a header as text; None if the header is valid."""
     return broken_constraint(header) or broken_dependency(header)

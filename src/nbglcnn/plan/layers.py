@@ -1,4 +1,4 @@
-"""A Plan's layer table: its rows, what their operators read, and the table as people see it."""
+"""A Plan's layer table: its records, the operands of their operators, and the table for users."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ CLIP_TOLERANCE = 0.5 / 255
 
 
 class TokenGrid(msgspec.Struct, frozen=True):
-    """The positions in an input's picture that tokens stand for: a grid over the whole picture.
+    """The grid of positions that tokens represent; it covers the whole picture of an input.
 
     Attributes:
         input: The key of the input.
@@ -89,9 +89,9 @@ class IndexMap(msgspec.Struct, frozen=True):
     Attributes:
         sizes: The sizes of the element's coordinates.
         strides: The stride of each coordinate in the source.
-        offset: The source of the first element.
+        offset: The index in the source of the first element.
         axis: The coordinate that uses `table` in place of its stride; -1 for none.
-        table: The number that each position along `axis` adds.
+        table: The offset that each position along `axis` adds to the index in the source.
     """
 
     sizes: tuple[int, ...]
@@ -102,7 +102,7 @@ class IndexMap(msgspec.Struct, frozen=True):
 
 
 class Operand(msgspec.Struct, frozen=True):
-    """What an operator reads at one of its inputs, for explaining a value.
+    """One input of an operator, used to explain a value.
 
     Attributes:
         kind: `"value"` or `"parameter"` (readable by `key`), `"number"` (a constant with equal
@@ -111,8 +111,8 @@ class Operand(msgspec.Struct, frozen=True):
         key: The key of the value or parameter, if the Plan keeps it.
         number: The constant of `"number"`.
         shape: The shape in which the operator reads it.
-        index_maps: The maps, one after the other, from an element in `shape` to the element of
-            `key`.
+        The sliding window of a kernel or pool, one entry per spatial axis; empty for other
+            operators.
     """
 
     kind: Literal["value", "parameter", "number", "unnamed", "omitted", "setting"]
@@ -123,16 +123,16 @@ class Operand(msgspec.Struct, frozen=True):
 
 
 class Window(msgspec.Struct, frozen=True):
-    """How a kernel or pool slides, with one entry per spatial axis; empty for other operators.
+    """The window of a convolution or pool, one entry per spatial axis; empty for other operators.
 
     An operator that only pads has only `pads_begin` and `pads_end`. `auto_pad` is already resolved.
 
     Attributes:
-        kernel: The size.
+        kernel: The kernel size.
         strides: The strides.
         dilations: The dilations.
-        pads_begin: The padding before.
-        pads_end: The padding after.
+        pads_begin: The padding at the start of each axis.
+        pads_end: The padding at the end of each axis.
     """
 
     kernel: tuple[int, ...] = ()
@@ -149,14 +149,15 @@ class AxisWindow(msgspec.Struct, frozen=True):
     below `kernel`; transposed, on those i with i · stride − pad_begin + t · dilation = o.
 
     Attributes:
-        axis: The axis of the reader; -1 if each position depends on all.
+        axis: The axis of the reader; -1 if each position depends on all positions of the source.
         kernel: The number of positions.
         stride: The stride.
         dilation: The dilation.
-        pad_begin: The padding before.
+        pad_begin: The padding at the start of the axis.
         transposed: Whether the window is that of a transposed convolution.
-        padding: What is outside the source: nothing (`"zeros"`), or what the padding repeats.
-        table: The positions for each o, in place of the formula; empty for the formula.
+        padding: The padding: `"zeros"` depends on no position of the source, the others repeat
+            positions of it.
+        table: The positions for each o, instead of the formula; empty if the formula applies.
     """
 
     axis: int = -1
@@ -175,7 +176,7 @@ class FieldMap(msgspec.Struct, frozen=True):
     Attributes:
         output_sizes: The number of positions along each axis of the reader.
         input_sizes: The number of positions along each axis of the source.
-        windows: An AxisWindow for each axis of `input_sizes`, each with another axis of
+        windows: One AxisWindow per axis of `input_sizes`; no two use the same axis of
             `output_sizes`.
     """
 
@@ -185,46 +186,46 @@ class FieldMap(msgspec.Struct, frozen=True):
 
 
 class Layer(msgspec.Struct, frozen=True):
-    """One row of the table of layers: a leaf module's call, or an operator outside of leaf modules.
+    """One row of the layer table: a call of a leaf module, or an operator outside leaf modules.
 
     Attributes:
-        name: The key in `activations`. For an operator of a PyTorch model, it names the containing
-            module and the code: "block.0: relu", "attn: q @ k.T".
+        name: The key in `activations`. For an operator of a PyTorch model, it consists of the
+            containing module and the code: "block.0: relu", "attn: q @ k.T".
         operator: The ONNX operator: "Conv".
-        module: PyTorch's class: "Conv2d"; "" for an ONNX file.
+        module: The PyTorch class: "Conv2d"; "" for an ONNX file.
         attributes: The attributes of `operator`.
         input_shapes: The shapes of the inputs, with the batch.
         output_shape: The shape of the output, with the batch.
-        parameters: The number of trainable numbers.
-        shared: The number of them that an earlier row has, too (a repeated module, tied weights).
-            Sum up `parameters - shared` for the network's count.
+        parameters: The number of trainable parameters.
+        shared: The number of these parameters that an earlier row already counts (a repeated
+            module, tied weights). Sum up `parameters - shared` for the network's count.
         macs: Multiply–accumulate operations, for the whole batch.
         bytes: The size of the output as float32 in bytes, for the whole batch.
-        description: The settings in PyTorch's words.
-        inputs: The keys of the layers that it reads.
-        operators: All operators that compute it, in order.
-        operands: What `operator` reads at each of its inputs.
+        description: The settings in PyTorch's notation.
+        inputs: The keys of the layers whose outputs it reads.
+        operators: All operators that compute the row's value, in order.
+        operands: The inputs of `operator`, as Operand records.
         window: The sliding window of `operator`, if it has one.
         position_axes: The axes of the output that distinguish positions, in order. Elements along
             other axes (channels) count as one position.
         dependencies: Triples (reader, source, index into the Plan's `field_maps`). 0 is the output,
-            1 and so on are `inputs`, higher numbers are values between them. The rows of a reader
-            precede its rows as a source.
+            1 and so on are `inputs`, higher numbers are values between them. A value's triples as a
+            source precede its triples as a reader.
         role: Its role in stages and in the graph.
-        short_name: The name in captions.
-        explanation: The kind of the explanation for `operator`.
-        is_composite: Whether other operators than `operator` compute it, too, so that there is no
+        short_name: The name for captions.
+        explanation: The kind of explanation for `operator`.
+        is_composite: Whether other operators contribute to the value, too, so that it has no
             explanation.
         formula: A function of x in Python syntax (`row` and `column` are the last two coordinates,
             `channel` the second one, `choose(channel, …)` the number of a channel, `slope` the
             second operand), or of the operands a, b, c and so on.
-        bounds: The ends at which `formula` saturates; None for no end.
+        bounds: The ends at which `formula` saturates; None for an unbounded end.
         type: The common name: PyTorch's class, or the operator in PyTorch's spelling ("ReLU").
-        label: The name in pictures if `name` is an exporter's number: "Conv 45".
-        python: Why the model's own framework computes the value in Python, for the last input from
-            Python; "" for a layer on the GPU.
+        label: The name in pictures if `name` is a number from an exporter: "Conv 45".
+        python: Why the model's own framework computes the value in Python; "" for a layer on the
+            GPU. The value then belongs to the last input that Python set.
         raw_shape: The shape of the result of `operator`, if other operators only move its elements.
-        index_maps: The maps from elements of the value to elements of that result.
+        index_maps: The maps from elements of the value to elements of the result of `operator`.
     """
 
     name: str
@@ -238,7 +239,7 @@ class Layer(msgspec.Struct, frozen=True):
     macs: int
     bytes: int
     description: str = ""
-    inputs: tuple[str, ...] = ()  # keys of the layers it reads, for drawing the graph
+    inputs: tuple[str, ...] = ()  # keys of the layers whose outputs it reads, for the graph
     operators: tuple[str, ...] = ()
     operands: tuple[Operand, ...] = ()
     window: Window = Window()
@@ -258,7 +259,7 @@ class Layer(msgspec.Struct, frozen=True):
 
 
 def format_layer_count(names: Sequence[str], *, is_comparison: bool) -> str:
-    """How many layers these are, two networks' apart if `is_comparison`: "17", "17 + 17"."""
+    """Format the number of layers: "17", or "17 + 17" for two networks (`is_comparison`)."""
     if not is_comparison:
         return f"{len(names):,}"
     first = sum(name.startswith("A.") for name in names)
@@ -266,14 +267,15 @@ def format_layer_count(names: Sequence[str], *, is_comparison: bool) -> str:
 
 
 class Layers(Sequence[Layer]):
-    """The table of layers: a sequence of `Layer` records, indexed by position or name.
+    """The layer table: a sequence of `Layer` records, indexed by position or name.
 
     It prints as a table, and displays as HTML in a notebook. An unknown name raises a KeyError with
     the nearest names.
 
     Args:
         layers: The records.
-        shared: The keys of modules with several names, by the names without values. Default: none.
+        shared: For each module name without values, the keys of the module's other names. Default:
+            none.
 
     Example:
         >>> viewer.layers["encoder.0"].output_shape
@@ -304,7 +306,7 @@ class Layers(Sequence[Layer]):
             ) from None
 
     def __contains__(self, layer: object) -> bool:
-        """Whether there is a layer of this name, or this very record of one."""
+        """Whether the table has a layer of this name, or contains this record."""
         if isinstance(layer, str):
             return any(each.name == layer for each in self._layers)
         return layer in self._layers

@@ -1,10 +1,10 @@
-"""How a tensor lies in a texture array: four channels a texel, a block of pixels over the layers.
+"""The layout of a tensor in a texture array: four channels per texel, pixel blocks over layers.
 
-A tensor of any rank is first seen as a *nchw* (n, c, h, w), a plain reshape of its row-major
-elements (`storage_nchw`). Texel (X, Y) of layer L holds channels 4g..4g+3 of one pixel:
+A tensor of any rank is first reshaped to *nchw* (n, c, h, w), without moving its row-major elements
+(`storage_nchw`). Texel (X, Y) of layer L stores channels 4g..4g+3 of one pixel:
 
-- the block (bn, by, bx) spreads bn images, by rows and bx columns over bn*by*bx layers;
-- a *tile* is one (image block, channel group) pair; tiles stand side by side, `columns` in a row;
+- the block (bn, by, bx) distributes bn images, by rows and bx columns over bn*by*bx layers;
+- a *tile* is one (image block, channel group) pair; each row has `columns` tiles, side by side;
 - phases (sy, sx) store rows y % sy == p, and columns likewise, in separate areas, which is how a
   transposed convolution of that stride writes its result in one pass;
 - a tensor wider (or taller) than a texture may be is cut into strips of equal width (height), which
@@ -12,8 +12,8 @@ elements (`storage_nchw`). Texel (X, Y) of layer L holds channels 4g..4g+3 of on
 - a texture of 2×2 blocks ends with a column and a row of zeros that no pass draws: convolutions
   read what is outside the map there, where clamping leads, and need not ask at every read.
 
-The numbers follow measurements of fetches, the cost of a shader here: kernels.md, sections 1, 3 and
-11.
+The constants follow measurements of texel fetches, which dominate the cost of these shaders:
+kernels.md, sections 1, 3 and 11.
 """
 
 from __future__ import annotations
@@ -28,22 +28,20 @@ import numpy.typing as npt
 
 Float32 = npt.NDArray[np.float32]
 NCHW = tuple[int, int, int, int]
-Block = tuple[int, int, int]  # images, rows and columns that lie in one texel of all layers
+Block = tuple[int, int, int]  # the images, rows and columns at one texel position, over all layers
 
-MAX_EXACT_INTEGER = 2**24  # float32 holds integers up to here
-ROW_TEXELS = (
-    2048  # a row of tiles ends here: long rows keep llvmpipe's 64-pixel bins and all cores busy
-)
-ROW_TILES = 1024  # and here, so that 4 weight columns a channel group stay within 4096 texels
+MAX_EXACT_INTEGER = 2**24  # float32 represents all integers up to here
+ROW_TEXELS = 2048  # maximum row width: long rows keep llvmpipe's 64-pixel bins and all cores busy
+ROW_TILES = 1024  # maximum tiles per row: 4 weight columns per channel group fit 4096 texels
 SHADE_BLOCK, BIN_TEXELS = (
     4,
     64,
-)  # texels along a side of what llvmpipe shades at least, and gives a thread
-ROW_COST = 1.04  # what it costs a convolution to read several rows of tiles, measured
+)  # texels per side of llvmpipe's smallest shaded block, and of a thread's bin
+ROW_COST = 1.04  # measured cost factor of a convolution that reads several rows of tiles
 
 
 def storage_nchw(shape: tuple[int, ...]) -> NCHW:
-    """The nchw (n, c, h, w) that stores a tensor of this shape: a reshape, never a permutation."""
+    """Return the nchw (n, c, h, w) that stores a tensor of this shape, by a reshape alone."""
     match shape:
         case ():
             return (1, 1, 1, 1)
@@ -59,13 +57,13 @@ def storage_nchw(shape: tuple[int, ...]) -> NCHW:
 
 
 def display_nchw(shape: tuple[int, ...], batch: int) -> NCHW:
-    """The nchw (n, c, h, w) in which a tensor is shown and its numbers are taken, by its shape.
+    """The nchw (n, c, h, w) in which a tensor of this shape is displayed and indexed.
 
-    That is its own nchw where its first axis is the batch, or 1. As many numbers as examples are
-    one each. Where the first axis isn't the batch, all of it belongs to every example and is one
-    image: (heads, tokens, tokens) are so many channels, and of rank 4 and more the first two axes
-    are. A reshape again: a view may lie in whatever nchw its source has, and is shown by this one
-    all the same.
+    It is `storage_nchw` if the first axis is the batch, or 1. A vector with one number per example
+    is (batch, 1, 1, 1). If the first axis isn't the batch, the whole tensor belongs to every
+    example and is one image: the heads of (heads, tokens, tokens) are its channels; of rank 4 and
+    more, the first two axes are. This is a reshape, too: a view may be stored in its source's nchw,
+    and is still displayed in this one.
     """
     if shape == (batch,):
         return (batch, 1, 1, 1)
@@ -79,11 +77,11 @@ def display_nchw(shape: tuple[int, ...], batch: int) -> NCHW:
 
 @cache
 def _tile_columns(tiles: int, width: int, height: int, texels: int) -> int:
-    """Tiles in a row; one is `width` × `height` in all phases, `texels` wide in each.
+    """The tiles per row. A tile is `width` × `height` over all phases, `texels` wide in each.
 
-    Rows of equal length: what is left over is drawn too. Those one texel high make two rows at
-    least, for devices draw 2×2 squares. Other numbers of rows are for what does not split well:
-    448 × 7 texels are shaded as 448 × 8, and as seven bins they leave a second thread without work.
+    All rows have the same length, because unused texels are drawn, too. Tiles one texel high get at
+    least two rows, because devices draw 2×2 squares. Other numbers of rows are for sizes that split
+    badly: 448 × 7 texels are shaded as 448 × 8, and as seven bins they leave a second thread idle.
     """
     most = max(1, min(tiles, ROW_TILES, ROW_TEXELS // texels))
     fewest = max(-(-tiles // most), 2 if height == 1 else 1)
@@ -93,7 +91,7 @@ def _tile_columns(tiles: int, width: int, height: int, texels: int) -> int:
         across, down = columns * width, -(-tiles // columns) * height
         by_rows = (
             across * SHADE_BLOCK * -(-down // SHADE_BLOCK)
-        )  # as SwiftShader's two threads take turns
+        )  # because SwiftShader's two threads alternate
         return (by_rows + 2 * _busier_thread_texels(across, down)) * (
             ROW_COST if rows > fewest else 1
         )
@@ -104,7 +102,7 @@ def _tile_columns(tiles: int, width: int, height: int, texels: int) -> int:
 
 
 def _busier_thread_texels(width: int, height: int) -> int:
-    """Texels that the busier of two threads shades: each takes the next bin when it is free."""
+    """The texels that the busier of two threads shades, if each takes the next bin when idle."""
     busy = [0, 0]
     for top in range(0, height, BIN_TEXELS):
         rows = SHADE_BLOCK * -(-min(BIN_TEXELS, height - top) // SHADE_BLOCK)
@@ -115,7 +113,7 @@ def _busier_thread_texels(width: int, height: int) -> int:
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """The position of each element of an nchw tensor in a texture array; see the module's text.
+    """The position of each element of an nchw tensor in a texture array; see the module docstring.
 
     Attributes:
         nchw: The shape of the tensor.
@@ -127,7 +125,7 @@ class Layout(msgspec.Struct, frozen=True):
     nchw: tuple[int, int, int, int]
     block: Block = (1, 1, 1)
     phases: tuple[int, int] = (1, 1)
-    max_side: int = 0  # the longest that a texture may have, where that is too short; else 0
+    max_side: int = 0  # the maximum texture side, if the tensor exceeds it; otherwise 0
 
     def split_to_fit(self, longest: int) -> Layout:
         """Divide the tensor into strips if a side of the texture would be too long.
@@ -144,7 +142,7 @@ class Layout(msgspec.Struct, frozen=True):
 
     @property
     def groups(self) -> int:
-        """Channel groups of four."""
+        """The number of channel groups of four."""
         return -(-self.nchw[1] // 4)
 
     @property
@@ -158,12 +156,12 @@ class Layout(msgspec.Struct, frozen=True):
 
     @property
     def tiles(self) -> int:
-        """Number of tiles: image blocks times channel groups."""
+        """The number of tiles: image blocks times channel groups."""
         return -(-self.nchw[0] // self.block[0]) * self.groups
 
     @property
     def columns(self) -> int:
-        """Tiles in a row: as many as fit, or fewer where the rows split better into squares."""
+        """The tiles per row: as many as fit, or fewer if rows then split better into squares."""
         (tw, th), (sy, sx) = self.tile, self.phases
         return _tile_columns(self.tiles, tw * sx, th * sy, tw)
 
@@ -175,13 +173,13 @@ class Layout(msgspec.Struct, frozen=True):
 
     @property
     def whole(self) -> tuple[int, int]:
-        """(width, height) in texels of all areas, before they are cut into strips."""
+        """(width, height) in texels of all phase areas, before they are cut into strips."""
         (sy, sx), (aw, ah) = self.phases, self.phase_size
         return aw * sx, ah * sy
 
     @property
     def strips(self) -> tuple[int, int]:
-        """How many strips the width and the height of that are cut into; one of them is 1."""
+        """The number of strips that the width and the height are cut into; one of them is 1."""
         width, height = self.whole
         return (
             (-(-width // self.max_side), -(-height // self.max_side)) if self.max_side else (1, 1)
@@ -189,13 +187,13 @@ class Layout(msgspec.Struct, frozen=True):
 
     @property
     def drawn(self) -> tuple[int, int]:
-        """(width, height) of what passes draw: all strips."""
+        """(width, height) in texels of the area that passes draw: all strips."""
         (width, height), (across, down) = self.whole, self.strips
         return -(-width // across) * down, -(-height // down) * across
 
     @property
     def border(self) -> int:
-        """Columns and rows of zeros behind that."""
+        """The number of columns and rows of zeros after the drawn area."""
         return int(self.block == (1, 2, 2) and not self.max_side)
 
     @property
@@ -206,11 +204,11 @@ class Layout(msgspec.Struct, frozen=True):
 
     @property
     def bytes(self) -> int:
-        """Bytes of the texture in float32."""
+        """The size of the texture in bytes, as float32."""
         return math.prod(self.size) * 16
 
     def to_words(self) -> tuple[int, ...]:
-        """Return the layout as GLSL's `struct Layout` (glsl/prelude.glsl).
+        """Return the layout as GLSL's `struct Layout` (ops/shaders/prelude.glsl).
 
         Returns:
             16 integers.
@@ -223,7 +221,7 @@ class Layout(msgspec.Struct, frozen=True):
         )  # fmt: skip
 
     def _full_index(self) -> tuple[npt.NDArray[Any], ...]:
-        """(layer, row, column, lane) index arrays, each broadcastable to the nchw."""
+        """The index arrays (layer, row, column, lane), each broadcastable to the nchw."""
         n, c, h, w = self.nchw
         return self.texel_index(*np.ogrid[:n, :c, :h, :w])
 
@@ -275,7 +273,7 @@ class Layout(msgspec.Struct, frozen=True):
         whole = np.zeros((images * bn, self.groups * 4, th * by * sy, tw * bx * sx), np.float32)
         n, c, h, w = self.nchw
         whole[:n, :c, :h, :w] = np.asarray(array).reshape(self.nchw)
-        # Copies of blocks: ten times faster than an index for every element.
+        # Copying whole blocks is ten times faster than indexing every element.
         parts = whole.reshape(images, bn, self.groups, 4, th, by, sy, tw, bx, sx)
         tiles = parts.transpose(1, 5, 8, 0, 2, 6, 4, 9, 7, 3)
         tiles = tiles.reshape(bn, by, bx, self.tiles, sy, th, sx, tw, 4)
@@ -290,7 +288,7 @@ class Layout(msgspec.Struct, frozen=True):
             wide, high = -(-width // across), -(-height // down)
             ends = [(0, 0), (0, high * down - height), (0, wide * across - width), (0, 0)]
             cut = np.pad(placed, ends).reshape(-1, down, high, across, wide, 4)
-            # Below each other the strips of a width, beside each other those of a height.
+            # Strips of a width are stacked vertically, strips of a height horizontally.
             placed = cut.transpose(0, 3, 2, 1, 4, 5).reshape(-1, across * high, down * wide, 4)
         return np.ascontiguousarray(np.pad(placed, [(0, 0), edge, edge, (0, 0)]))
 

@@ -1,8 +1,8 @@
 """The Plan: a compiled network as data, without operators or GPU calls.
 
-Here the format is written, and in `layers.py` the layer table's records. TypeScript's types are
-generated from it (`js/src/plan/schema.ts`), and `to_bytes`/`from_bytes` hold the only container
-code in Python; `constraints.py` has the table of a header's constraints.
+This module defines the format; `layers.py` defines the layer table's records. TypeScript's types
+are generated from them (`js/src/plan/schema.ts`). `to_bytes` and `from_bytes` use the only
+container code in Python. `constraints.py` has the table of a header's constraints.
 """
 
 from __future__ import annotations
@@ -45,16 +45,17 @@ from nbglcnn.plan.layers import format_layer_count as format_layer_count
 from nbglcnn.plan.layout import Layout
 from nbglcnn.plan.picture_layout import PictureLayout as PictureLayout
 
-VERSION = 15  # of the format; a reader refuses any other
+VERSION = 15  # version of the format; readers reject any other
 
 Float32 = npt.NDArray[np.float32]
 Precision = Literal["float32", "float16"]
 Format = Literal["rgba32f", "rgba16f"]
 NOT_EDITABLE = -2  # `Value.edit_pass` of a value that cannot be edited
-# Between what is asked of a value, such as "before" its own edits, and its key, in a page.
+# In a page, separates the kind of a derived value, such as "before" its own edits, from the value's
+# key.
 DERIVED_KEY_SEPARATOR = "\0derived\0"
 TEXEL_BYTES = {"rgba32f": 16, "rgba16f": 8}
-FILE_DTYPES = {"rgba32f": "<f4", "rgba16f": "<f2"}  # numbers of a weight, as numpy calls them
+FILE_DTYPES = {"rgba32f": "<f4", "rgba16f": "<f2"}  # numpy dtypes of weights in files, by format
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -69,8 +70,8 @@ class Target(msgspec.Struct, frozen=True):
         max_texture_units: The number of textures that a pass can read. Default: 16.
         float32_render: Whether the device renders 32-bit floats. If not, Plans for it have the
             precision float16. Default: True.
-        fast_kernels: Whether operators use their faster kernels. False uses the plain ones, for
-            devices on which the faster ones compute wrong numbers. Default: True.
+        fast_kernels: Whether operators use their faster kernels. False selects the plain kernels,
+            for devices on which the faster ones return wrong results. Default: True.
     """
 
     max_texture_size: int = 4096
@@ -120,7 +121,7 @@ class Program(msgspec.Struct, frozen=True):
 
 
 class Pass(msgspec.Struct, frozen=True):
-    """One draw: a full-viewport triangle with `program` over `inputs` into every layer of `output`.
+    """One draw call: a full-viewport triangle with `program`, from `inputs` to all of `output`.
 
     Attributes:
         program: The index of the program.
@@ -128,10 +129,11 @@ class Pass(msgspec.Struct, frozen=True):
         output: The index of the texture that it writes.
         uniforms: The byte offset of its UNIFORM_BYTES in the Plan's uniforms.
         viewport: (width, height) in texels of the output.
-        layer: The index of its layer; -1 for none.
-        cost: The number of texture fetches, to predict time and to divide long passes.
-        input_values: For each input the index of the Plan's value that it is, by that value's key,
-            so that edits of the value apply; -1 for none of them. Empty if no input is a value.
+        layer: The index of the layer that it computes; -1 for none.
+        cost: The number of texture fetches, used to predict time and to divide long passes.
+        input_values: For each input, the index of the Plan's value that the pass reads, so that
+            edits of the value apply; -1 if the input is no such value. Empty if no input is a
+            value.
     """
 
     program: int
@@ -145,7 +147,7 @@ class Pass(msgspec.Struct, frozen=True):
 
 
 class Section(msgspec.Struct, frozen=True):
-    """A part of a Plan that can run separately: consecutive passes.
+    """A part of a Plan that can run separately: a range of consecutive passes.
 
     Every pass is in one section. A section may read the results of earlier sections. Repeated runs
     without a commit return the same values.
@@ -180,11 +182,11 @@ class Carry(msgspec.Struct, frozen=True):
 
 
 class Recipe(msgspec.Struct, frozen=True):
-    """How a weight texture is packed.
+    """The recipe for packing a weight texture.
 
     Attributes:
-        packer: The name of the packer.
-        sources: The names of the constants.
+        packer: The name of the packing function.
+        sources: The names of the constants that it packs.
         arguments: The arguments of the packer.
     """
 
@@ -196,13 +198,13 @@ class Recipe(msgspec.Struct, frozen=True):
 class Weight(msgspec.Struct, frozen=True):
     """The contents of a texture that no pass writes: RGBA texels, named by content hash.
 
-    They are also the initial contents of a carry's target and of an input that may be omitted. In a
-    file, textures of 16-bit floats are float16, rounded to the nearest; elsewhere all are float32.
+    The initial contents of a carry's target and of an optional input are weights too. In a file,
+    textures of 16-bit floats are float16, rounded to nearest; elsewhere all are float32.
 
     Attributes:
         texture: The index of the texture.
         hash: The content hash.
-        recipe: How the contents are packed.
+        recipe: The recipe that packs the contents.
     """
 
     texture: int
@@ -212,12 +214,12 @@ class Weight(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Patch:
-    """Other numbers for a rectangle of a weight texture.
+    """New contents for a rectangle of a weight texture.
 
     Attributes:
         texture: The index of the texture.
         layer: The layer of the texture.
-        x: The left column in texels.
+        x: The first column in texels.
         y: The first row in texels.
         data: The texels, shape (height, width, 4), float32.
     """
@@ -236,9 +238,9 @@ class Patch:
 
 
 class Readback(msgspec.Struct, frozen=True):
-    """How elements reach the CPU: draw `draw_pass`, then read `viewport` of its output.
+    """The readback of a tensor: draw `draw_pass`, then read `viewport` of its output.
 
-    Each RGBA texel is four elements in order.
+    Each RGBA texel contains four elements in order.
 
     Attributes:
         draw_pass: The pass to draw.
@@ -250,7 +252,7 @@ class Readback(msgspec.Struct, frozen=True):
 
 
 class Value(msgspec.Struct, frozen=True):
-    """A tensor that can be read and drawn by its name.
+    """A tensor that can be read and displayed by its key.
 
     Attributes:
         key: The name.
@@ -260,24 +262,25 @@ class Value(msgspec.Struct, frozen=True):
         nchw: The shape for display: images, channels, and a map's height and width.
         dtype: The name of the numpy dtype.
         texture: The index of the texture that contains it.
-        layout: The positions of its elements in `texture`: row-major, maybe with another `nchw`.
+        layout: The positions of its elements in `texture`, in row-major order; its `nchw` may
+            differ.
         layout_words: `layout` as the 16 integers of GLSL's `struct Layout`.
-        readback: How it is read.
-        layer: The index of the first layer with this value, so that a module has its last layer's;
-            -1 for an input.
+        readback: The pass and size for reading it.
+        layer: The index of the first layer with this value; a module has the index of its last
+            layer; -1 for an input.
         display_kind: How it is drawn.
-        tokens: For attention weights, the indices of the Header's `tokens` of rows and columns; -1
-            if unknown.
-        value_range: Limits that the network implies, or black and white of a picture; None if only
-            the numbers tell.
-        edit_pass: Its edits run after this pass; -1 for before all passes, -2 if it cannot be
+        tokens: For attention weights, the indices into the Header's `tokens` for rows and columns;
+            -1 if unknown.
+        value_range: The limits that the network implies, or the values of black and white of a
+            picture; None if the limits depend on the data.
+        edit_pass: The pass after which its edits run; -1 for before all passes, -2 if it cannot be
             edited.
-        view_of: The index of the value in the same texture that it is another name or a view of, so
-            that edits of that apply here; -1 for none.
-        shares_edits_of: The key of a value whose edits run here, too, except for injected arrays,
+        view_of: The index of the value of which this is an alias or a view in the same texture, so
+            that edits of that value apply here; -1 for none.
+        shares_edits_of: The key of a value whose edits apply here, too, except for injected arrays,
             because a contributed value may have other examples; `""` for none.
         per_example: Whether its first axis is the batch and each example is computed separately.
-        mixing_layer: The first layer after it that computes across examples; `""` for none.
+        mixing_layer: The first later layer that computes across examples; `""` for none.
     """
 
     key: str
@@ -301,30 +304,30 @@ class Value(msgspec.Struct, frozen=True):
 
 
 class Input(msgspec.Struct, frozen=True):
-    """Where an input array is written.
+    """An input of the network, and how an array is written to it.
 
-    Its elements are uploaded to `staging`, four per texel, and then `pack_pass` is drawn. A picture
-    becomes an input of float32, (n, 1, 3 or 4, h, w), from 0 to 1, or of uint8, from 0 to 255.
-    Pillow's bilinear, antialiased resampling applies.
+    The array's elements are uploaded to `staging`, four per texel, and then `pack_pass` is drawn.
+    An input that takes pictures is float32, (n, 1, 3 or 4, h, w), from 0 to 1, or uint8, from 0 to
+    255. Pictures are resized by Pillow's bilinear, antialiased resampling.
 
     Attributes:
         key: The name.
         shape: The shape, with the batch.
         dtype: The name of the numpy dtype.
         staging: The index of the staging texture.
-        pack_pass: The pass from the staging texture to the input's own. If a weight fills its
-            output, the input may be omitted.
+        pack_pass: The pass from the staging texture to the input's texture. If a weight fills that
+            texture, the input may be omitted.
         position_axes: The axes that distinguish positions, as in a Layer.
-        layer: The index of the layer whose value it is, which Python computes; -1 for an input of
-            the network. Those come first.
+        layer: The index of the layer whose value this is, if Python computes it; -1 for an input of
+            the network. The network's inputs come first.
         fit: How a picture of another size is fitted: `"crop"` crops its centre, `"letterbox"` adds
             black bars, `"stretch"` distorts it; `""` if the input takes no pictures.
         crop_fraction: The share of each side that `"crop"` and `"stretch"` keep.
-        accepts_any_size: Whether Python takes pictures of any size; otherwise it refuses other
+        accepts_any_size: Whether Python accepts pictures of any size; otherwise it rejects other
             sizes.
         layout: The order of the axes; channels may be last for uint8.
-        contributed: Whether a feature added it, after all others. It is not needed to show the
-            network.
+        contributed: Whether a feature added it, after all other inputs. The display of the network
+            doesn't need it.
     """
 
     key: str
@@ -344,13 +347,13 @@ class Input(msgspec.Struct, frozen=True):
 class Header(msgspec.Struct, frozen=True):
     """Everything in a Plan except uniforms and weights.
 
-    TypeScript's `PlanHeader` is generated from it.
+    TypeScript's `PlanHeader` is generated from this class.
 
     Attributes:
         version: The version of the format.
         language: The language of the shaders.
         name: The name of the network.
-        observe: The values that are kept.
+        observe: The setting for the values that are kept.
         target: The limits of the device.
         textures: All textures.
         programs: All shaders.
@@ -367,12 +370,12 @@ class Header(msgspec.Struct, frozen=True):
         batch: The number of examples per run.
         precision: The storage of activations and weights; arithmetic is always float32.
         comparison: The compared layers of two networks.
-        field_maps: Which positions depend on which, for receptive fields.
+        field_maps: The dependencies between positions, for receptive fields.
         carries: State that persists between runs.
         tokens: The positions of tokens in an input's picture.
-        preprocess: The keys of the layers between the picture, which is then the first input, and
+        preprocess: The keys of the layers between the picture, which is the first input then, and
             the model.
-        shared_modules: For a name of a module without values, the keys of its other names.
+        shared_modules: For each module name without values, the keys of the module's other names.
         arguments: If `forward` has constants or nested arguments, its arguments by position. The
             key of an input is then its path (`sizes[0]`).
         constants: These constants by path, in Python syntax.
@@ -409,13 +412,13 @@ class Header(msgspec.Struct, frozen=True):
 
 
 def noise_keys(header: Header) -> frozenset[str]:
-    """The keys of inputs that need not be written, for a weight fills their texture at first."""
+    """The keys of inputs that need not be written, because a weight initializes their texture."""
     filled = {weight.texture for weight in header.weights}
     return frozenset(one.key for one in header.inputs if one.pack_pass.output in filled)
 
 
 def pluralize(count: int | str, noun: str, ending: str = "s") -> str:
-    """Say how many there are: "1 layer", "2 passes"."""
+    """Format a count with its noun: "1 layer", "2 passes"."""
     return f"{count} {noun}{'' if str(count) == '1' else ending}"
 
 
@@ -452,7 +455,7 @@ class Plan:
 
     @property
     def layer_count(self) -> str:
-        """The number of layers as text: "17", or "17 + 17" for the two networks of a comparison."""
+        """The number of layers as text: "17", or "17 + 17" for a comparison of two networks."""
         names = [layer.name for layer in self.header.layers]
         return format_layer_count(names, is_comparison=bool(self.header.comparison.pairs))
 
@@ -468,7 +471,7 @@ class Plan:
 
     @property
     def noise(self) -> frozenset[str]:
-        """The keys of inputs that replace random numbers. They are seeded if omitted."""
+        """The keys of inputs that replace random numbers. Omitted ones are seeded random."""
         return noise_keys(self.header)
 
     @property
@@ -478,15 +481,15 @@ class Plan:
 
     @cached_property
     def from_python(self) -> frozenset[str]:
-        """The keys of values that Python computes, with modules and outputs that repeat them."""
+        """The keys of values that Python computes, and of modules and outputs that repeat them."""
         own = {number for number, layer in enumerate(self.header.layers) if layer.python}
         return frozenset(value.key for value in self.values if value.layer in own)
 
     @property
     def computed(self) -> list[str]:
-        """The keys of all computed values: first layers in order, then modules of several layers.
+        """The keys of all computed values: layers in order, then modules of several layers.
 
-        A module has the value of its last layer, so look at layers first. Differences of a
+        A module has the value of its last layer, so compare layers first. Differences of a
         comparison are excluded, because they can be as small as rounding errors.
         """
         inputs = {record.key for record in self.inputs}
@@ -504,10 +507,10 @@ class Plan:
 
     @property
     def gpu_bytes(self) -> int:
-        """The memory on the device in bytes: the textures of values and weights, and uniforms.
+        """The device memory in bytes: the textures of values and weights, and the uniforms.
 
-        All are allocated before the first run and kept. The statistics that a page shows need more;
-        its status line counts them, too.
+        All of it is allocated before the first run and kept. The statistics that a page shows need
+        more memory, which the page's status line includes.
         """
         return sum(texture.bytes for texture in self.header.textures) + self.header.uniform_bytes
 
@@ -574,7 +577,7 @@ class Plan:
 
 
 def content_hash(*parts: bytes | memoryview) -> str:
-    """The first 32 hexadecimal digits of SHA-256, the name of a blob."""
+    """Return the first 32 hexadecimal digits of the SHA-256 hash, as the name of a blob."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
@@ -582,7 +585,7 @@ def content_hash(*parts: bytes | memoryview) -> str:
 
 
 def blob_name(recipe: Recipe, blob: Float32) -> str:
-    """The name of a weight's contents: equal only for equal contents made by the same recipe."""
+    """Return the name of packed weights: equal only for equal contents and the same recipe."""
     contents = np.ascontiguousarray(blob).data.cast("B")
     return content_hash(msgspec.json.encode((recipe, blob.shape)), contents)
 
@@ -592,11 +595,11 @@ def _aligned(size: int) -> int:
 
 
 def pack_file(plan: Plan, blobs: Mapping[str, Float32]) -> bytes:
-    """A Plan file with these blobs: all for a file, none for the page, which gets them apart."""
+    """Serialize a Plan with these blobs: all for a file, none for pages, which request them."""
     offset = _aligned(len(plan.uniforms))
     table: dict[str, tuple[int, int]] = {}
     formats = {w.hash: plan.header.textures[w.texture].format for w in plan.header.weights}
-    with np.errstate(over="ignore"):  # beyond 65504 they are infinite on the device too
+    with np.errstate(over="ignore"):  # beyond 65504 they become infinite, as on the device
         packed = {
             name: blob.astype(FILE_DTYPES[formats.get(name, "rgba32f")])
             for name, blob in blobs.items()
@@ -618,7 +621,7 @@ def pack_file(plan: Plan, blobs: Mapping[str, Float32]) -> bytes:
 
 
 def unpack_file(data: bytes) -> Plan:
-    """The inverse of `pack_file`, with every offset and size checked."""
+    """The inverse of `pack_file`; it checks every offset and size."""
     raw = read_header(data)
     try:
         header = msgspec.json.decode(raw, type=Header)

@@ -1,4 +1,4 @@
-"""A Plan's sections: which of them write a texture, and which must run before another."""
+"""The sections of a Plan: which ones write a texture, and which ones a section depends on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def sections_by_texture(header: Header) -> dict[int, set[int]]:
-    """For each texture that passes write, the numbers of their sections."""
+    """The indices of the sections that write each texture."""
     found: dict[int, set[int]] = {}
     for number, section in enumerate(header.sections):
         for step in header.passes[section.first : section.first + section.count]:
@@ -18,7 +18,7 @@ def sections_by_texture(header: Header) -> dict[int, set[int]]:
 
 
 def section_dependencies(header: Header, number: int) -> set[int]:
-    """The earlier sections whose values a section reads."""
+    """The earlier sections that a section reads from."""
     writers = sections_by_texture(header)
     section = header.sections[number]
     steps = header.passes[section.first : section.first + section.count]
@@ -28,7 +28,7 @@ def section_dependencies(header: Header, number: int) -> set[int]:
 
 
 def required_sections(header: Header, number: int) -> list[int]:
-    """A section and all those that it follows from, in the order in which they run."""
+    """A section and all sections that it depends on, in run order."""
     found = {number}
     for earlier in range(number, -1, -1):
         if earlier in found:

@@ -1,1 +1,1 @@
-"""Plans on local OpenGL. The only folder that imports moderngl."""
+"""Plans run on local OpenGL. The only folder that imports moderngl."""

@@ -1,4 +1,4 @@
-"""A batch of any size, in pieces of the batch that a Plan was compiled for."""
+"""Runs of a batch of any size, in batches of the size that a Plan was compiled for."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 InputArrays = list[tuple["Input", Array]]
-PROGRESS_DELAY_S = 3.0  # what takes longer has a progress bar
+PROGRESS_DELAY_S = 3.0  # longer runs show a progress bar
 
 
 def example_count(header: Header, taken: InputArrays) -> int | None:
-    """How many examples were given, where they are not as many as the Plan was compiled for.
+    """The number of examples, or None if it is the batch that the Plan was compiled for.
 
-    Every input with an axis of examples must have as many; one example of several inputs of a Plan
-    for one goes with all examples of the others.
+    All inputs with a batch axis must have the same number of examples. In a Plan for one example
+    with several inputs, a single example of one input is combined with all examples of the others.
 
     Raises:
-        InputError: the inputs don't have equally many, or some of those that should are left out.
+        InputError: If the numbers differ, or an input that needs this number is omitted.
     """
     batch = header.batch
     counts = {
@@ -42,7 +42,7 @@ def example_count(header: Header, taken: InputArrays) -> int | None:
     noise = noise_keys(header)
     for record in header.inputs:
         if record.key in noise:
-            continue  # each piece has the same, unless there is some for all examples
+            continue  # all batches share it, unless it is set for all examples
         if batch > 1 and has_examples(record, batch) and record.key not in counts:
             raise InputError(
                 f"the input {record.key!r} has {batch} examples from an earlier run, but the "
@@ -52,14 +52,14 @@ def example_count(header: Header, taken: InputArrays) -> int | None:
 
 
 def has_examples(record: Input | Value, batch: int) -> bool:
-    """Whether its first axis counts examples."""
+    """Whether the first axis is the batch."""
     return bool(record.shape) and record.shape[0] == batch
 
 
 def check_splittable(value: Value, batch: int, count: int, hint: str = "") -> None:
-    """Raise InputError where a value of `count` examples is not that of pieces of `batch`.
+    """Raise InputError if batches of `batch` cannot be concatenated to a value of `count` examples.
 
-    `hint` is what to do then.
+    `hint` is the advice at the end of the message.
     """
     hint = hint or f"compile for a batch of {count}, with {count} examples as x"
     follows = (
@@ -85,10 +85,10 @@ def run_in_batches(
     count: int,
     run: Callable[[InputArrays], Mapping[str, Array]],
 ) -> dict[str, Array]:
-    """The values of `count` examples, `batch` of them at a time.
+    """Compute the values of `count` examples in batches of `batch`.
 
     Raises:
-        InputError: a value has no axis of examples; nothing has run then.
+        InputError: If a value has no batch axis. Nothing has run then.
     """
     for value in values:
         if value.kind != "input":
@@ -101,7 +101,7 @@ def run_in_batches(
     with tqdm(total=count, unit="example", delay=PROGRESS_DELAY_S, leave=False) as bar:
         for first in range(0, count, batch):
             at = np.arange(first, first + batch)
-            rows = np.minimum(at, count - 1)  # the last piece repeats its last example
+            rows = np.minimum(at, count - 1)  # the last batch repeats its last example
             piece = [
                 (record, array if array.shape == record.shape else array[rows])
                 for record, array in taken
@@ -110,6 +110,6 @@ def run_in_batches(
                 if key in split:
                     found[key][first : first + batch] = array[at < count]
                 else:
-                    found[key] = array  # an input that goes with all
+                    found[key] = array  # an input that all batches share
             bar.update(int((at < count).sum()))
     return {v.key: found[v.key] for v in values if v.key in found}

@@ -1,4 +1,4 @@
-"""The process's OpenGL contexts (EGL, no window), one a device, each on a thread of its own."""
+"""The process's OpenGL contexts (EGL, no window): one per device, each on its own thread."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ GL_COLOR_BUFFER_BIT = 0x4000
 GL_COLOR_ATTACHMENT0 = 0x8CE0
 GL_FRAMEBUFFER_COMPLETE = 0x8CD5
 INDEX_VARIABLE = (
-    "GLCONTEXT_DEVICE_INDEX"  # what glcontext, which opens devices, takes before any argument
+    "GLCONTEXT_DEVICE_INDEX"  # read by glcontext, which opens devices, before any argument
 )
-# Renderers on the processor. They draw later than they are asked to, so that llvmpipe's timer says
-# 0 ms of whole layers; js/src/webgl/open_context.ts has them too.
+# Software renderers. They draw later than requested, so llvmpipe's timer reports 0 ms for whole
+# layers. js/src/webgl/open_context.ts has the same list.
 SOFTWARE_RENDERERS = re.compile(
     "swiftshader|llvmpipe|softpipe|software|basic render", re.IGNORECASE
 )
 
 
 class Device:
-    """The process's one OpenGL context on a device, on a thread of its own.
+    """The process's only OpenGL context on a device, with its own thread.
 
-    A context is current in one thread at a time, and a notebook calls from several (the main
-    thread, ipykernel's subshells, widget callbacks), so all OpenGL work is handed to this thread.
+    A context is current in one thread at a time, but a notebook calls from several (the main
+    thread, ipykernel's subshells, widget callbacks). Therefore all OpenGL work runs on this thread.
     """
 
     def __init__(self, index: int) -> None:
@@ -60,13 +60,13 @@ class Device:
         """Run `work` on the OpenGL thread and wait for it."""
         self.check_process()
         if threading.current_thread() is self._gl_thread:
-            # An object that is freed while this thread works closes its Session here: to wait for
-            # oneself would be for ever.
+            # If an object is freed on this thread, its Session is closed here: waiting for the own
+            # thread would be a deadlock.
             return work()
         return self._executor.submit(work).result()
 
     def check_process(self) -> None:
-        """OpenGLUnavailable in a process that was forked from the one that opened it."""
+        """Raise OpenGLUnavailable in a process that was forked from the one with the device."""
         if not self.is_own_process:
             raise OpenGLUnavailable(
                 "OpenGL doesn't survive fork(), and this process was forked from one with a "
@@ -77,7 +77,7 @@ class Device:
 
     @property
     def is_own_process(self) -> bool:
-        """Whether this is the process that opened it: a fork has neither its thread nor OpenGL."""
+        """Whether this process opened the device: a fork has neither its thread nor OpenGL."""
         return self._process_id == os.getpid()
 
     def _open(self) -> None:
@@ -88,7 +88,8 @@ class Device:
                 f"moderngl cannot be imported ({error}); install it with: pip install moderngl"
             ) from error
         try:
-            # 4.3 is the first OpenGL that also compiles GLSL ES 3.00, the language of Plans.
+            # 4.3 is the first OpenGL version that also compiles GLSL ES 3.00, the language of
+            # Plans.
             settings: Any = {"backend": "egl", "device_index": self._index}
             with _without_index_override(self._index):
                 self.context = moderngl.create_context(require=430, standalone=True, **settings)
@@ -105,7 +106,7 @@ class Device:
 
         unsigned, signed = ctypes.c_uint, ctypes.c_int
         pointer = ctypes.POINTER(unsigned)
-        # moderngl cannot attach single layers of an array, which is how a pass writes all of them
+        # moderngl cannot attach single layers of an array, which a pass needs to write all layers
         # at once.
         self._gen_framebuffers = function("glGenFramebuffers", signed, pointer)
         self._delete_framebuffers = function("glDeleteFramebuffers", signed, pointer)
@@ -126,14 +127,14 @@ class Device:
         self._clock: Clock | None = None
 
     def clock(self) -> Clock:
-        """The best clock for this device's work, to be used on its thread."""
+        """The best clock for this device's work, for use on the device's thread."""
         if self._clock is None:
             software = SOFTWARE_RENDERERS.search(self.renderer) is not None
             self._clock = (_WallClock if software else _GpuTimer)(self.context)
         return self._clock
 
     def create_framebuffer(self, texture: moderngl.TextureArray) -> int:
-        """A framebuffer over every layer of a texture, which it fills with zeros, as WebGL does."""
+        """Create a framebuffer with every layer of a texture, cleared to zeros, as WebGL does."""
         number = ctypes.c_uint()
         self._gen_framebuffers(1, ctypes.byref(number))
         self.bind(GL_FRAMEBUFFER, number.value)
@@ -147,11 +148,11 @@ class Device:
             raise DeviceError(
                 f"{self.renderer} cannot render to {layers} float layers (status {status:#x})"
             )
-        self._clear(GL_COLOR_BUFFER_BIT)  # what passes leave out is read as well: an edge of zeros
+        self._clear(GL_COLOR_BUFFER_BIT)  # undrawn texels are read, too: the border of zeros
         return int(number.value)
 
     def copy(self, source: moderngl.TextureArray, target: moderngl.TextureArray) -> None:
-        """Copy all of a texture to another one of its size and format, bit for bit."""
+        """Copy a texture to another one of the same size and format, bit for bit."""
         one, other = (
             (texture.glo, GL_TEXTURE_2D_ARRAY, 0, 0, 0, 0) for texture in (source, target)
         )
@@ -162,7 +163,7 @@ class Device:
         self._delete_framebuffers(1, ctypes.byref(ctypes.c_uint(number)))
 
     def compiled_program(self, program: p.Program) -> moderngl.Program:
-        """A compiled program, shared by all sessions that use the same source."""
+        """Compile a program; all sessions share the program of the same source."""
         if program.source not in self.programs:
             try:
                 self.programs[program.source] = self.context.program(
@@ -181,7 +182,7 @@ class Device:
 
 
 class _GpuTimer:
-    """The device's own time for its work, without what it waited."""
+    """The GPU's timer: measures the device's own working time, without waiting."""
 
     name: ClockName = "GPU timer"
 
@@ -195,7 +196,7 @@ class _GpuTimer:
 
 
 class _WallClock:
-    """From a device that has nothing to do, to one that has done the work."""
+    """The wall clock: measures from an idle device until it has done the work."""
 
     name: ClockName = "wall clock"
 
@@ -215,22 +216,22 @@ _open_lock = threading.Lock()
 
 
 def shared_device(index: int | None = None) -> Device:
-    """The process's device of this number, opened when it is first asked for.
+    """The process's device with this index, opened on first use.
 
     Raises:
-        OpenGLUnavailable: there is no OpenGL here, or not on this device.
-        DeviceError: there is no such device.
+        OpenGLUnavailable: If there is no OpenGL here, or not on this device.
+        DeviceError: If there is no such device.
     """
     index = _resolve_index(index)
     if index not in _devices:
-        with _open_lock:  # two threads' first Sessions share one, too
+        with _open_lock:  # two threads' first Sessions share one device, too
             if index not in _devices:
                 _devices[index] = Device(index)
     return _devices[index]
 
 
 def _resolve_index(index: int | None) -> int:
-    """Which of EGL's devices is meant; glcontext itself takes any number, and reads beyond them."""
+    """Resolve and check the index of an EGL device; glcontext itself reads out of bounds."""
     if index is None:
         own = os.environ.get(INDEX_VARIABLE, "")
         index = int(own) if own.isdecimal() else 0
@@ -247,7 +248,7 @@ def _resolve_index(index: int | None) -> int:
 
 
 def device_count() -> int | None:
-    """How many devices EGL has; None where it is not there, or cannot say."""
+    """The number of EGL devices; None if EGL is missing or cannot list them."""
     name = find_library("EGL")
     if name is None:
         return None
@@ -268,7 +269,7 @@ def device_count() -> int | None:
 
 @contextmanager
 def _without_index_override(index: int) -> Iterator[None]:
-    """Keeps the environment's number from being taken in the place of the one asked for."""
+    """Hide the environment's device index, so that it doesn't override `index`."""
     own = os.environ.get(INDEX_VARIABLE)
     if own is None or own == str(index):
         yield

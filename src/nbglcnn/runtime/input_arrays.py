@@ -1,4 +1,4 @@
-"""What a Session is given, as the arrays that go to the device."""
+"""Conversion of a Session's inputs to the arrays that are uploaded."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ SHAPE_HINT = "Compile again for another shape"
 def prepare_inputs(
     header: Header, given: Mapping[str, Any], *, any_batch: bool = False
 ) -> list[tuple[Input, Array]]:
-    """What was given for some inputs, by key, as float32.
+    """Convert inputs by key to pairs (record, float32 array).
 
-    With `any_batch` the axis of examples may be of any length.
+    With `any_batch`, the batch axis may have any length.
     """
     records = {record.key: record for record in header.inputs}
     given = resolve_names(given, [*records])
@@ -42,13 +42,13 @@ def prepare_inputs(
     ]
     try:
         arrays = to_input_arrays(tuple(given.values()), free)
-    except InputError:  # in the words of the Plan's own shapes, which fit even less
+    except InputError:  # raise the error for the Plan's own shapes, which fit even less
         arrays = to_input_arrays(tuple(given.values()), specs)
     return [(records[k], to_float32(k, a)) for k, a in zip(given, arrays, strict=True)]
 
 
 def batched_input_spec(header: Header) -> InputSpec | None:
-    """The one input that is given, with any number of examples; None where there are several."""
+    """The spec of the only required input, for any batch size; None if there are several."""
     drawn = noise_keys(header)
     given = [one for one in header.inputs if not one.contributed and one.key not in drawn]
     if len(given) != 1:
@@ -66,9 +66,9 @@ def _input_spec(record: Input) -> InputSpec:
 
 
 def to_float32(key: str, array: Array) -> Array:
-    """An input as float32, which is what textures hold; InputError where that alters its numbers.
+    """Convert an input to float32, as textures store it; InputError if integers would change.
 
-    Shape and type are `to_input_arrays`' business.
+    `to_input_arrays` has checked its shape and type.
     """
     if (
         array.dtype.kind in "iu"

@@ -1,4 +1,4 @@
-"""How long each layer of a Plan takes on a device: its passes again and again, by themselves."""
+"""Profiles: the time of each layer of a Plan on a device, measured by repeating its passes."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from typing import Literal, Protocol
 from nbglcnn.plan.schema import Header, Pass
 from nbglcnn.tables import Style, table
 
-# A layer is repeated until it takes so long, for a clock's own cost to be small; but no more often.
+# A layer is repeated for this long, so that the clock's overhead is small, but at most this many
+# times.
 MIN_SAMPLE_MS = 3.0
 MAX_REPEATS = 64
-ATTEMPTS = 3  # of which the shortest counts: whatever else the machine does makes times longer only
-MAX_ROUNDS = 3  # layers that add up to more than a run were disturbed, and are measured again
+ATTEMPTS = 3  # the shortest counts, because other load on the machine only makes times longer
+MAX_ROUNDS = 3  # layers that add up to more than a run were disturbed: they are measured again
 OTHER_PASSES = "(the rest)"  # passes that belong to no layer
 
 ClockName = Literal["GPU timer", "wall clock"]
 
 
 class Clock(Protocol):
-    """How long a device takes."""
+    """A clock that measures the device's time for work."""
 
     name: ClockName
 
     def measure_ms(self, work: Callable[[], None]) -> float:
-        """Milliseconds until the device has done `work`."""
+        """Return the milliseconds until the device has done `work`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +114,9 @@ _CLOCK_NAMES: dict[ClockName, str] = {
 def profile_layers(
     header: Header, draw: Callable[[Pass], None], clock: Clock, renderer: str
 ) -> Profile:
-    """Time all passes together, and those of each layer.
+    """Time all passes together, and the passes of each layer separately.
 
-    Textures that several layers share hold old values afterwards.
+    Afterwards, textures that several layers share contain stale values.
     """
     of: dict[int, list[Pass]] = {}
     for step in header.passes:
@@ -139,7 +140,7 @@ def profile_layers(
 
 
 def _measure_passes(passes: Sequence[Pass], draw: Callable[[Pass], None], clock: Clock) -> float:
-    """The milliseconds of passes, the shortest of TRIES; a first time builds what they need."""
+    """The milliseconds of passes, the shortest of ATTEMPTS, after a first run that builds them."""
     if not passes:
         return 0.0
 

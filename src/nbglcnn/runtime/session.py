@@ -1,4 +1,4 @@
-"""Session: runs a Plan on the machine's own OpenGL (EGL, no window)."""
+"""Session: runs a Plan on the machine's local OpenGL (EGL, no window)."""
 
 from __future__ import annotations
 
@@ -82,15 +82,15 @@ class Session:
             )
         self.plan = plan
         self._device = shared_device(device)
-        # Held around several calls of the device's thread, which never takes it itself.
+        # Held across several calls of the device's thread, which never acquires it itself.
         self._lock = threading.RLock()
         self._closed = False
         self._inputs: dict[str, Array] = {}
         self._sections_by_texture = sections_by_texture(plan.header)
-        self._ran_sections: set[int] = set()  # sections, since the last commit
+        self._ran_sections: set[int] = set()  # sections run since the last commit
         self._patched_textures: set[int] = (
             set()
-        )  # weight textures that hold more than the Plan says
+        )  # weight textures whose contents differ from the Plan's
         self._pending_edits: tuple[tuple[Edit, ...], Mapping[str, Array]] | None = None
         self._editor = Editor(
             lambda: self.plan, self._handle_edits, partial(self.read, unbent=True), self.check_open
@@ -114,9 +114,9 @@ class Session:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Keeps other threads out until the end of a `with`; SessionClosed where it isn't open."""
+        """Lock the Session for a `with` block; SessionClosed if it is closed."""
         if not self._closed:
-            self._device.check_process()  # a lock that was held when its process forked stays held
+            self._device.check_process()  # a fork inherits held locks, which are never released
         with self._lock:
             self.check_open()
             yield
@@ -161,7 +161,7 @@ class Session:
         for record in header.programs:
             program = self._device.compiled_program(record)
             for unit, name in enumerate(record.samplers):
-                # A sampler that a variant of the kernel doesn't read is dropped by the driver.
+                # The driver drops samplers that a variant of the kernel doesn't read.
                 if name in program:
                     program[name] = unit
             if "Pass" in program:
@@ -171,7 +171,7 @@ class Session:
 
     def _upload(self, number: int, data: p.Float32) -> None:
         stored = TEXTURE_DTYPES[self.plan.header.textures[number].format]
-        with np.errstate(over="ignore"):  # what half cannot hold becomes infinite
+        with np.errstate(over="ignore"):  # values beyond float16 become infinite
             self._textures[number].write(np.ascontiguousarray(data, stored))
 
     def _draw(self, step: p.Pass) -> None:
@@ -188,7 +188,7 @@ class Session:
         self._device.viewport(0, 0, *viewport)
 
     def _draw_edits(self, after: int) -> None:
-        """Draw the edits of the values that a pass has made; of -1 those of inputs."""
+        """Draw the edits of the values that pass `after` has computed; -1: edits of inputs."""
         for step in self._session_edits.passes_after(after):
             self._bind_output(step.output, step.viewport)
             for unit, texture in enumerate(step.inputs):
@@ -226,7 +226,7 @@ class Session:
         self._draw(record.pack_pass)
 
     def _required_sections(self, name: str | None) -> list[int]:
-        """The numbers of the sections that run for one: itself and what it follows from."""
+        """The indices of the sections to run for this one: itself and those it depends on."""
         header = self.plan.header
         names = [section.name for section in header.sections]
         if name is None:
@@ -237,7 +237,7 @@ class Session:
         return required_sections(header, names.index(name))
 
     def _inputs_of_sections(self, numbers: Sequence[int]) -> list[str]:
-        """The inputs that these sections read, other sections' values aside."""
+        """The inputs that these sections read directly."""
         header = self.plan.header
         chosen = [header.sections[number] for number in numbers]
         passes = [k for one in chosen for k in range(one.first, one.first + one.count)]
@@ -347,11 +347,11 @@ class Session:
             )
             framebuffer.read_into(data, viewport=(0, 0, width, height), components=4, dtype="f4")
         result = data[: value.readback.count].reshape(value.shape)
-        with np.errstate(invalid="ignore"):  # floats beyond the type
+        with np.errstate(invalid="ignore"):  # floats beyond the dtype's range
             return result if value.dtype == "float32" else result.astype(value.dtype)
 
     def _read_pass(self, value: p.Value, *, unbent: bool) -> p.Pass:
-        """How a value is read: where it has been edited, from another texture."""
+        """The readback pass of a value; for an edited value, it reads another texture."""
         step = value.readback.draw_pass
         if value.kind == "parameter" or not self._session_edits.edited_textures:
             return step
@@ -428,13 +428,13 @@ class Session:
         """Run the network on an input and return its values.
 
         A batch of any size runs in batches of the Plan's size, each separately, with a progress bar
-        after a few seconds. An omitted input keeps its values; noise that was never set is the
-        Plan's own.
+        after a few seconds. An omitted input keeps its values; noise that was never set has the
+        Plan's values.
 
         Args:
             *x: The input, as for `compile`: an array, tensor, picture or list of pictures; for
                 several inputs a tuple, a dict by name, or one argument each: `session.run(a, b)`.
-                Constants that `compile` got among them are equal or omitted.
+                Constants among the arguments of `compile` must be equal here, or omitted.
             section: The section of the Plan to run, with the sections that it depends on; only
                 their values are returned. Default: all.
             read: The key or keys of the values to return. Reading a value takes about as long as
@@ -511,11 +511,11 @@ class Session:
             return batching.run_in_batches(values, arrays, self.plan.header.batch, count, run)
 
     def _requested_values(self, computed: Sequence[p.Value], keys: Sequence[str]) -> list[p.Value]:
-        """Those of the computed values that are asked for, in their order."""
+        """The requested values among the computed ones, in the order of the Plan."""
         names = [value.key for value in computed]
         for key in keys:
             if key not in names:
-                self._value(key)  # says so of an unknown one, and of one that an edit leaves out
+                self._value(key)  # raises a specific error for an unknown or skipped key
                 raise KeyError(
                     f"read: this run does not compute {key!r}; it computes "
                     f"{', '.join(map(repr, names))}"
@@ -548,7 +548,7 @@ class Session:
 
         with self._locked():
             self._call_device(upload)
-            self._ran_sections.clear()  # what was computed with the old ones is nobody's state
+            self._ran_sections.clear()  # values of the old weights must not be committed
             self.plan = plan
             self._patched_textures.clear()
 
@@ -712,13 +712,13 @@ class Session:
 
         A run in another thread finishes first. Later calls raise SessionClosed.
         """
-        # When Python ends, the device's thread has ended before objects are deleted.
+        # At interpreter exit, the device's thread ends before objects are deleted.
         if self._closed or sys.is_finalizing():
             return
-        if not self._device.is_own_process:  # what it holds is the parent's, and the lock may be
+        if not self._device.is_own_process:  # the parent owns its resources, and maybe the lock
             self._closed = True
             return
-        with self._lock:  # another thread's run comes to its end first
+        with self._lock:  # a run in another thread finishes first
             if not self._closed:
                 self._closed = True
                 self._device.run_on_thread(self._release)

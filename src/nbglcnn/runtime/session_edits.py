@@ -1,4 +1,4 @@
-"""A Session's edits on local OpenGL: their programs, textures and passes beside the Plan's."""
+"""A Session's edits on local OpenGL: their programs, textures and passes."""
 
 from __future__ import annotations
 
@@ -28,41 +28,40 @@ if TYPE_CHECKING:
     import moderngl
 
 
-# A table is of a value, by number, and its channels; an injected array is of its numbers.
+# The key of a table of channels is the value's index with its channels; that of an injected array
+# is a hash of its numbers.
 _TableKey = tuple[int, tuple[int, ...] | None] | bytes
 
 
 class SessionEdits:
-    """What is drawn beside the Plan's passes; all methods are for the device's thread.
+    """The passes of edits, beside the Plan's; all methods run on the device's thread.
 
-    An edited value keeps its texture, which goes on holding it before its edits; the edited one is
-    in another texture, which passes behind it, and reads, take in its place.
+    The texture of an edited value keeps the value before its edits. The edited value is in another
+    texture, which later passes and reads use instead.
     """
 
     def __init__(self, device: Device, header: p.Header, textures: list[Any]) -> None:
         self._device = device
         self._header = header
-        self._textures = textures  # the Session's own, which edits add to
-        self.edited_textures: dict[
-            int, int
-        ] = {}  # of values, by number: where they are after their edits
+        self._textures = textures  # the Session's list, to which edits append
+        self.edited_textures: dict[int, int] = {}  # by index of a value: its texture after edits
         self.skipped_passes: SkippedPasses = NONE_SKIPPED
         self._latent_textures: dict[
             int, int
-        ] = {}  # where latents' values are, before the bends behind them
+        ] = {}  # by index of a value: the texture of a latent's value, before bends
         self._edit_passes: dict[int, list[_EditPass]] = {}
         self._texture_pool: dict[
             tuple[int, int], int
-        ] = {}  # textures by the value and their number
-        # What edits read, by what is in it, and their programs: they stay while an edit has them.
+        ] = {}  # textures by (index of the value, number)
+        # Tables that edits read, by content, and their programs: kept while an edit uses them.
         self._tables: dict[_TableKey, moderngl.TextureArray] = {}
         self._programs: dict[tuple[Any, ...], moderngl.VertexArray] = {}
         self._uniforms: moderngl.Buffer | None = None
 
     def set_edits(self, edits: Sequence[Edit], arrays: Mapping[str, Array]) -> None:
-        """Make these the edits; where a text doesn't compile, InputError, and the old ones stay.
+        """Replace the edits; if GLSL code doesn't compile, raise InputError and keep the old ones.
 
-        A changed parameter is one write of the numbers: textures and programs stay.
+        A changed parameter only rewrites the uniforms: textures and programs are kept.
         """
         stacks = build_edit_stacks(self._header, edits)
         programs = {
@@ -82,7 +81,7 @@ class SessionEdits:
         self._write_uniforms(bytes(words))
 
     def input_textures(self, step: p.Pass) -> Sequence[int]:
-        """The textures that a pass of the Plan reads, with the edited ones in their places."""
+        """The textures that a pass of the Plan reads, with those of edited values substituted."""
         if not self.edited_textures or not step.input_values:
             return step.inputs
         pairs = zip(step.inputs, step.input_values, strict=True)
@@ -91,24 +90,24 @@ class SessionEdits:
         ]
 
     def value_texture(self, number: int, *, before_edits: bool = False) -> int:
-        """Where a value lies, after its edits or before."""
+        """The texture of a value, after or before its edits."""
         if before_edits and number in self._latent_textures:
             return self._latent_textures[number]
         find = source_texture if before_edits else edited_texture
         return find(self._header, number, self.edited_textures)
 
     def passes_after(self, after: int) -> Sequence[_EditPass]:
-        """What is drawn behind a pass of the Plan; -1: before the first."""
+        """The passes of edits to draw after a pass of the Plan; -1: before the first one."""
         return self._edit_passes.get(after, ())
 
     @property
     def uniforms(self) -> moderngl.Buffer:
-        """The numbers of all steps."""
+        """The uniform blocks of all passes of edits."""
         assert self._uniforms is not None
         return self._uniforms
 
     def release(self) -> None:
-        """Free what only edits have; textures are the Session's to free."""
+        """Free the resources of edits, except textures, which the Session frees."""
         self.edited_textures, self._latent_textures, self._edit_passes, self.skipped_passes = (
             {},
             {},
@@ -120,7 +119,7 @@ class SessionEdits:
         self._write_uniforms(b"")
 
     def _write_uniforms(self, words: bytes) -> None:
-        """The numbers of all steps, into the buffer that is there where it is as large."""
+        """Write the uniform blocks of all passes of edits; reuse a buffer of the same size."""
         if self._uniforms is not None and self._uniforms.size == len(words):
             self._uniforms.write(words)
             return
@@ -129,7 +128,7 @@ class SessionEdits:
         self._uniforms = self._device.context.buffer(words) if words else None
 
     def compile_edit(self, value: p.Value, edit: Edit) -> moderngl.VertexArray:
-        """The program of an edit; InputError where a text of one's own doesn't compile."""
+        """The compiled program of an edit; InputError if user code doesn't compile."""
         layers = self._header.textures[value.texture].layers
         key = layers, bending.is_reshaped(value), edit.transform, edit.source, edit.parameter_names
         if key in self._programs:
@@ -164,7 +163,8 @@ class SessionEdits:
         before = source_texture(self._header, stack.value_index, self.edited_textures)
         viewport = value.layout.drawn
         for k, edit in enumerate(stack.edits):
-            # The last result of all stays, and a latent's; others alternate between two more.
+            # The final result and a latent's keep their textures; other results alternate between
+            # two more.
             last = k == len(stack.edits) - 1
             target = self._pooled_texture(
                 stack, 4 if edit.skips_upstream else 0 if last else 1 + k % 2
@@ -178,7 +178,8 @@ class SessionEdits:
             contents.append(chosen)
             if edit.array_hash:
                 given = bending.pack_texels(arrays[edit.array_hash])
-                # Not by its name: a latent's array has one name, whatever the code is.
+                # Keyed by contents, not by `array_hash`: a latent's array has one name for every
+                # code.
                 numbers = blake2b(given.data).digest()
                 array = self._upload_table(numbers, partial(np.asarray, given))
                 contents.append(numbers)
@@ -202,7 +203,7 @@ class SessionEdits:
         self.edited_textures[stack.value_index] = before
 
     def _pooled_texture(self, stack: EditStack, number: int) -> int:
-        """A texture for the values of a stack, made when it is first needed."""
+        """A texture for the values of a stack, created on first use."""
         key = stack.value_index, number
         if key not in self._texture_pool:
             old = self._textures[stack.value.texture]
@@ -216,7 +217,7 @@ class SessionEdits:
     def _upload_table(
         self, contents: _TableKey, make: Callable[[], p.Float32]
     ) -> moderngl.TextureArray:
-        """The texture of these contents, which are made where it isn't there."""
+        """The texture with these contents, created on first use."""
         if contents in self._tables:
             return self._tables[contents]
         data = make()
@@ -229,13 +230,13 @@ class SessionEdits:
 
 
 def _release_unused(objects: dict[Any, Any], keys: Collection[Any]) -> None:
-    """Free the others."""
+    """Release and remove all objects except those with these keys."""
     for key in [one for one in objects if one not in keys]:
         objects.pop(key).release()
 
 
 def check_glsl_edits(header: p.Header, edits: Sequence[Edit]) -> None:
-    """InputError for a text of one's own that doesn't compile; OpenGLUnavailable without any."""
+    """Compile all GLSL edits; InputError if one fails, OpenGLUnavailable without OpenGL."""
     device = shared_device()
 
     def compile_all() -> None:
@@ -249,7 +250,7 @@ def check_glsl_edits(header: p.Header, edits: Sequence[Edit]) -> None:
 
 
 class _EditPass:
-    """One pass of an edit."""
+    """One render pass of an edit."""
 
     __slots__ = ("inputs", "output", "program", "tables", "uniforms", "viewport")
 

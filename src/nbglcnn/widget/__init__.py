@@ -9,7 +9,7 @@ __all__ = ["Viewer"]
 
 
 def __getattr__(name: str) -> Any:
-    # The messages' types are generated before the bundle is there that the Viewer wants.
+    # Lazy: message types are generated before the bundle exists that the Viewer needs.
     if name != "Viewer":
         raise AttributeError(f"module 'nbglcnn.widget' has no attribute {name!r}")
     from nbglcnn.load.torch.preimport import preimport

@@ -1,4 +1,4 @@
-"""`viewer.activations`: every value of the network by name, asked for when it is looked up."""
+"""`viewer.activations`: every value of the network by name, read on lookup."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Activations(Mapping[str, Array]):
 
     @property
     def source(self) -> str:
-        """The origin of the numbers: "page (WebGL2: …)", "local (OpenGL: …)" or "reference (…)"."""
+        """The result of `read(*keys)`: an array for a single key, otherwise a dict."""
         return self._reader.backend_name()
 
     def to_dict(self, *, timeout: float | None = None) -> dict[str, Array]:
@@ -51,7 +51,7 @@ class Activations(Mapping[str, Array]):
             A dict of arrays by name.
 
         Raises:
-            PageError: If the page cannot answer.
+            PageError: If the page cannot reply.
         """
         keys = list(self)
         return dict(zip(keys, self._read(keys, timeout), strict=True))
@@ -69,7 +69,7 @@ class Activations(Mapping[str, Array]):
 
         Raises:
             KeyError: If a value doesn't exist or isn't kept.
-            PageError: If the page cannot answer.
+            PageError: If the page cannot reply.
         """
         return array_or_dict(keys, self._read(flatten_keys(keys), timeout))
 
@@ -116,12 +116,12 @@ class Activations(Mapping[str, Array]):
 
 
 def flatten_keys(keys: Iterable[str | Iterable[str]]) -> list[str]:
-    """The names in the arguments of a `read`: keys, or lists of them."""
+    """The names in the arguments of `read`, each a key or a list of keys."""
     return [name for key in keys for name in ([key] if isinstance(key, str) else key)]
 
 
 def array_or_dict(keys: Sequence[str | Iterable[str]], arrays: Sequence[Array]) -> Any:
-    """What `read(*keys)` gives: an array for one key, else a dict."""
+    """Flatten the arguments of `read`, keys or lists of keys, to a list of keys."""
     if len(keys) == 1 and isinstance(keys[0], str):
         return arrays[0]
     return dict(zip(flatten_keys(keys), arrays, strict=True))

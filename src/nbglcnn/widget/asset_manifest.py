@@ -1,4 +1,4 @@
-"""What a Viewer offers its pages: made by the network, sent by the connection."""
+"""The manifest of a Viewer's assets: built by the network, sent by the connection."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass
 class AssetManifest:
-    """What the pages shall show: the Manifest but for its revision, and its blobs by hash."""
+    """The state for pages to show: the Manifest without its revision, and its blobs by hash."""
 
     plan: str
     weights: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The kernel's end of the comms: which pages are there, what each lacks, whose reply is whose."""
+"""The kernel's end of the comms: its pages, the blobs that each lacks, and pending reads."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ from nbglcnn.protocol import (
 from nbglcnn.widget.asset_manifest import AssetManifest
 
 RESEND_COOLDOWN_S = (
-    0.5  # a page asks again while Python is busy: what was just sent is not sent twice
+    0.5  # pages repeat requests while Python is busy: data just sent are not sent again
 )
 CODE_LOAD_TIMEOUT_S = (
-    10.0  # in which a page that loads the front-end's code asks again, or says hello
+    10.0  # for a page that loads the front-end's code to repeat its request, or to send Hello
 )
 FAILURE_ERRORS: dict[str, type[PageError]] = {"lost": ContextLost, "device": DeviceError}
 
@@ -62,7 +62,7 @@ SendMessage = Callable[[Any, list[memoryview]], None]
 
 @dataclass
 class Page:
-    """One page that said hello. `problem` is why it cannot run the network, "" when it can."""
+    """A page that has sent Hello. `problem` is why it cannot run the network, "" if it can."""
 
     id: str
     renderer: str
@@ -78,19 +78,19 @@ class Page:
     run_rate: RunRate | None = None
     health: ContextHealth | None = None
     error: str = ""
-    # What the parity check asked it for samples of: the revision, and what was edited.
+    # The state that the parity check requested samples of: the revision and the hash of the edits.
     probed_state: tuple[int, str] = (-1, "")
-    probed_plan: str = ""  # the Plan of the Probe that it has
-    incoming_samples: BlobAssembler | None = None  # samples of which parts are still to come
+    probed_plan: str = ""  # the Plan of the Probe that the page has
+    incoming_samples: BlobAssembler | None = None  # samples with chunks still to arrive
     samples: tuple[ProbeReply, Float32] | None = None
-    sent_verdict: object = None  # the verdict of the parity check that it has been told of
-    source_update: SourceUpdate | None = None  # what its source said last, and when
+    sent_verdict: object = None  # the verdict of the parity check that was sent to it last
+    source_update: SourceUpdate | None = None  # the last message of its source, and its time
     source_update_time: float = 0.0
 
 
 @dataclass
 class ReadRequest:
-    """A read under way: a BlobAssembler for each key, filled by the first page that replies."""
+    """A read in progress: one BlobAssembler per key, filled by the first page that replies."""
 
     id: str
     keys: tuple[str, ...]
@@ -98,20 +98,20 @@ class ReadRequest:
     assemblers: list[BlobAssembler]
     last_reply_time: float
     responder: str | None = None
-    reply_revision: int = 0  # the revision that the answer is of
+    reply_revision: int = 0  # the revision of the reply
     is_resent: bool = False
     failures: dict[str, PageFailure] = field(default_factory=dict)
-    is_screenshot: bool = False  # of the view, whose size nobody knows before it comes
-    before_edits: bool = False  # of values before their own edits
-    target_page: str = ""  # the page that shall answer; "" for any
+    is_screenshot: bool = False  # of the view, whose size is unknown until it arrives
+    before_edits: bool = False  # values before their own edits
+    target_page: str = ""  # the page that must reply; "" for any
 
     @property
     def missing_chunks(self) -> tuple[tuple[int, int], ...]:
-        """(index of the key, part) of everything that has not come yet."""
+        """(index of the key, chunk) of every chunk that has not arrived."""
         return tuple((k, part) for k, a in enumerate(self.assemblers) for part in sorted(a.missing))
 
     def accepts_reply_from(self, page: Page) -> bool:
-        """Whether this page is among those that were asked, and no other has begun to answer."""
+        """Whether this page was asked, and no other page has begun to reply."""
         return self.target_page in ("", page.id) and self.responder in (None, page.id)
 
     def arrays(self) -> list[Float32]:
@@ -120,7 +120,7 @@ class ReadRequest:
 
 
 class Connection:
-    """Talks to every page that shows one Viewer. `receive` may be called on any thread."""
+    """The connection to all pages that show a Viewer. `receive` may be called on any thread."""
 
     def __init__(
         self,
@@ -135,11 +135,9 @@ class Connection:
     ) -> None:
         self._version = version
         self._messages = messages
-        self._frontend_blobs = frontend_blobs or {}  # the front-end's, by name
-        self._feature_blob = feature_blob  # what pages ask for when they look at it, by name
-        self._weights_lock = (
-            weights_lock  # in which nothing but this changes what pages are to show
-        )
+        self._frontend_blobs = frontend_blobs or {}  # blobs of the front-end, by name
+        self._feature_blob = feature_blob  # blobs of features that pages request, by name
+        self._weights_lock = weights_lock  # keeps the state that pages must show from changing
         self._send_raw = send
         self._adapt_manifest = adapt_manifest
         self._on_change = on_change
@@ -148,34 +146,34 @@ class Connection:
         self._requests: dict[str, ReadRequest] = {}
         self.revision = 0
         self.pages: dict[str, Page] = {}
-        self.resent_requests = 0  # questions that a page did not answer in time
-        self.resent_blobs = 0  # blobs, or parts of them, that a page missed
+        self.resent_requests = 0  # requests that were repeated after a time without a reply
+        self.resent_blobs = 0  # blobs, or chunks of them, that were sent again
         self.last_error = ""
         self.hovered: HoverTarget | None = None  # in the page whose pointer moved last
-        self.source_page = ""  # the page whose source feeds the network: it alone knows the values
-        # Messages for the Viewer's features, with their buffers; whoever follows takes them.
+        self.source_page = ""  # the page whose source feeds the network: only it has the values
+        # Messages for the Viewer's features, with their buffers; the Viewer dispatches them.
         self.message_queue: list[tuple[msgspec.Struct, tuple[bytes, ...]]] = []
-        self.requested_precision: Precision | None = None  # that a page has asked for
-        self.is_closed = False  # nothing comes any more
-        self.code_load_deadline = 0.0  # when a page that has no code yet is given up
-        self._code_sent_time = -RESEND_COOLDOWN_S  # when a loader was sent its code
+        self.requested_precision: Precision | None = None  # requested by a page
+        self.is_closed = False  # no more messages arrive
+        self.code_load_deadline = 0.0  # when to stop waiting for a page without code
+        self._code_sent_time = -RESEND_COOLDOWN_S  # when the code was last sent to a loader
 
     @property
     def usable_pages(self) -> list[Page]:
-        """Pages that can run the network, the one heard last in front."""
+        """The pages that can run the network, and rejected ones; most recently heard first."""
         pages = [p for p in self.pages.values() if not p.problem or p.is_rejected]
         return sorted(pages, key=lambda page: -page.last_message_time)
 
     @property
     def active_page(self) -> Page | None:
-        """The page heard last: one that can run the network if there is any."""
+        """The page heard most recently, preferably one that can run the network."""
         pages = self.usable_pages or sorted(
             self.pages.values(), key=lambda page: -page.last_message_time
         )
         return pages[0] if pages else None
 
     def send_manifest(self, offer: AssetManifest) -> int:
-        """Make this what the pages show, and send the blobs any of them lacks; its revision."""
+        """Publish a manifest, send the blobs that a page lacks, and return the new revision."""
         with self._lock:
             self._manifest = offer
             self.revision += 1
@@ -184,9 +182,9 @@ class Connection:
             return self.revision
 
     def send_patches(self, patches: Sequence[Patch]) -> bool:
-        """Bring the pages up to date by patches alone; whether they fit into one message.
+        """Update the pages by patches; return False if they don't fit into one message.
 
-        The offer stays the old one: a page that says hello later is to be shown a new one.
+        The manifest stays the old one: a page that sends Hello later needs a new one.
         """
         data = np.concatenate([patch.data.reshape(-1) for patch in patches], dtype=np.float32)
         if data.nbytes > protocol.CHUNK:
@@ -201,9 +199,10 @@ class Connection:
     def send_update(
         self, messages: Callable[[int, int], Iterable[tuple[msgspec.Struct, memoryview]]]
     ) -> int:
-        """Send messages, each with its buffer, that make one revision the next; the new one.
+        """Send messages with buffers that make one revision the next; return the new revision.
 
-        `messages` is called with both. As with `send_patches` the offer stays the old one.
+        `messages` is called with both revisions. As in `send_patches`, the manifest stays the old
+        one.
         """
         with self._lock:
             base, self.revision = self.revision, self.revision + 1
@@ -212,7 +211,7 @@ class Connection:
             return self.revision
 
     def split_by_revision(self, revision: int) -> tuple[list[Page], list[Page]]:
-        """The pages that have not run a revision yet, of those that can; and those that have."""
+        """The pages that can run this revision but have not yet, and the pages that have."""
         with self._lock:
             late = [
                 p for p in self.usable_pages if p.last_run is None or p.last_run.revision < revision
@@ -241,7 +240,7 @@ class Connection:
             )
         )
         for name in offer.blobs:
-            # A page that cannot draw gets no weights, but the layer table and a snapshot.
+            # A page that cannot render gets no weights, only the layer table and a snapshot.
             still = name in (offer.plan, offer.snapshot)
             wanting = [p for p in self.pages.values() if not p.problem or still]
             if any(name not in page.cached_blobs for page in wanting):
@@ -257,7 +256,7 @@ class Connection:
         else:
             self.resent_blobs += is_resend
         if data is None:
-            return  # of an earlier state
+            return  # a blob of an earlier state
         data = data.cast("B") if data.nbytes else data
         for part, piece in protocol.split_chunks(data, parts):
             self.send(BlobChunk(name, part, protocol.chunk_count(len(data)), len(data)), piece)
@@ -270,7 +269,7 @@ class Connection:
         before_edits: bool = False,
         page: str = "",
     ) -> ReadRequest:
-        """Send a Read of values of these sizes in bytes; to this page, or the one that knows."""
+        """Request values of these sizes in bytes, from `page` or else the source's page."""
         with self._lock:
             parts = [BlobAssembler(size) for size in sizes]
             name = uuid.uuid4().hex
@@ -284,7 +283,7 @@ class Connection:
             return request
 
     def request_screenshot(self) -> ReadRequest:
-        """Send a Read of the view as it is on screen."""
+        """Request a screenshot of the view."""
         with self._lock:
             request = ReadRequest(
                 uuid.uuid4().hex, (), self.revision, [BlobAssembler(0)], _now(), is_screenshot=True
@@ -294,24 +293,24 @@ class Connection:
             return request
 
     def end_request(self, request: ReadRequest) -> None:
-        """Forget a request: it was answered, or nobody waits for it any more."""
+        """Remove a request that is answered, or that no caller waits for any more."""
         with self._lock:
             if self._requests.pop(request.id, None) is not None:
                 self.send(ReadDone(request.id))
 
     def notify_closed(self) -> None:
-        """One page closed the Viewer: the others, which Python cannot hear any more, say so."""
+        """Tell the other pages that a page closed the Viewer; Python can't hear them any more."""
         for page in list(self.pages.values()):
             self.send(RejectPage(page.id, "This Viewer was closed", "Run the cell again."))
 
     def is_answered(self, request: ReadRequest, timeout: float) -> bool:
-        """Whether a request's answer is there; PageError when it failed or nothing is heard."""
+        """Whether a reply is complete; PageError if the request failed or no page responds."""
         with self._lock:
             if not request.missing_chunks:
                 return True
             if self.is_closed:
                 raise PageError(VIEWER_CLOSED_MESSAGE)
-            # A second tab may yet answer: wait for all that were heard since the question.
+            # A second tab may still reply: wait for all pages heard since the request.
             failure = next(iter(request.failures.values()), None)
             asked = [p for p in self.usable_pages if request.target_page in ("", p.id)]
             alive = {p.id for p in asked if p.last_message_time >= request.last_reply_time}
@@ -324,7 +323,7 @@ class Connection:
                 and quiet > min(RESEND_TIMEOUT_S, timeout / 3)
                 and len(self.usable_pages) > 1
             ):
-                # Its tab was closed or reloaded: whoever is there shows what it fed last.
+                # The page was closed or reloaded: the other pages show the last input that it fed.
                 if self.source_page == request.target_page:
                     self.source_page = ""
                 request.target_page, request.last_reply_time = "", _now()
@@ -378,7 +377,7 @@ class Connection:
         )
 
     def receive(self, content: Any, buffers: list[memoryview]) -> None:
-        """Take one message of a page; what doesn't fit its record is ignored."""
+        """Handle a message of a page; ignore it if it doesn't match its record."""
         message = self._messages.decode(content)
         if message is None:
             return
@@ -392,7 +391,7 @@ class Connection:
         self._on_change()
 
     def _handle_message(self, message: Any, buffers: list[memoryview]) -> bool:
-        """Whether there is anything to tell: not of each part of a reply."""
+        """Handle a message; return whether to call `on_change`: not for each chunk of a reply."""
         now = _now()
         page = self.pages.get(message.page)
         if page is None or isinstance(message, Hello):
@@ -438,7 +437,7 @@ class Connection:
         return True
 
     def _handle_loader_message(self, message: Any) -> None:
-        """A page without a name has no code yet; one with a name said its Hello elsewhere."""
+        """Handle a page that has no code yet, and so no name; ignore other unknown pages."""
         if message.page or not isinstance(message, RequestBlob | Progress):
             return
         now = _now()
@@ -452,7 +451,7 @@ class Connection:
     def _handle_reply(
         self, reply: Reply, page: Page, buffers: list[memoryview], now: float
     ) -> bool:
-        """Whether it was the last part of an answer, so that the page is done with it."""
+        """Store a chunk of a reply; return whether the reply is complete."""
         request = self._requests.get(reply.id)
         if request is None or reply.revision < request.revision or len(buffers) != 1:
             return False
@@ -462,11 +461,11 @@ class Connection:
             protocol.warn_once(f"ignored a reply to key {reply.key} of {len(request.assemblers)}")
             return False
         if (request.responder, request.reply_revision) != (page.id, reply.revision):
-            # The first page to reply wins; another one takes over when that one has fallen silent.
+            # The first page to reply wins; another one takes over if the first falls silent.
             if request.responder is not None and request.responder != page.id:
                 if now - self.pages[request.responder].last_message_time < RESEND_TIMEOUT_S / 2:
                     return False
-            # An answer that a page makes anew may be of a later revision: parts never mix.
+            # A repeated reply may be of a later revision: chunks of two revisions are never mixed.
             elif reply.revision < request.reply_revision:
                 return False
             request.responder, request.reply_revision = page.id, reply.revision
@@ -480,7 +479,7 @@ class Connection:
             return False
         request.last_reply_time = now
         if request.missing_chunks:
-            request.is_resent = False  # it is sending: what gets lost from here on can be asked for
+            request.is_resent = False  # it is sending: later losses can be requested again
             return False
         page.progress = None
         return True
@@ -507,7 +506,7 @@ class Connection:
         self, hello: Hello, title: str, problem: str, refused: bool, offer: AssetManifest | None
     ) -> None:
         with self._lock:
-            known = self.pages.get(hello.page)  # it says so again when our State was lost
+            known = self.pages.get(hello.page)  # a page repeats Hello if our Manifest is lost
             page = Page(
                 hello.page,
                 hello.renderer,
@@ -520,7 +519,8 @@ class Connection:
                 hello.host,
             )
             if known is not None:
-                # A repeated Hello may come by another way, and after what followed it.
+                # A repeated Hello may take another route, and arrive after messages that followed
+                # it.
                 page.last_run, page.run_rate, page.health = (
                     known.last_run,
                     known.run_rate,
@@ -538,7 +538,7 @@ class Connection:
                 self._send_state()
             else:
                 self.send_manifest(offer)
-            for request in self._requests.values():  # the page that was asked may be gone
+            for request in self._requests.values():  # the requested page may be closed
                 self.send(_read_message(request))
 
     def __len__(self) -> int:
@@ -546,7 +546,7 @@ class Connection:
 
 
 def _add_samples(page: Page, message: ProbeReply, buffer: memoryview) -> bool:
-    """Whether it was the last part of them."""
+    """Store a chunk of samples; return whether it was the last one."""
     if message.chunk == 0:
         page.incoming_samples = protocol.BlobAssembler(message.bytes)
     found = page.incoming_samples

@@ -1,4 +1,4 @@
-"""`viewer.report()`: what a bug report needs, and nothing of the user's: no path, no name."""
+"""`viewer.report()`: facts for a bug report, without the user's data, paths and names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PACKAGES = (
     *("torch", "onnx", "onnxruntime", "numpy", "moderngl"),
     *("ipykernel", "anywidget", "ipywidgets", "jupyterlab", "notebook", "marimo"),
 )
-# What may tell who the user is: quoted names (of layers, keys, files), addresses, and paths.
+# Text that may identify the user: quoted names (of layers, keys, files), addresses, and paths.
 QUOTED = r""""[^"]*"|'[^']*'|`[^`]*`"""
 PATH_SEGMENTS = r"[\w.\-+@]+(?: [\w.\-+@]+)*"
 PATH = rf"(?<![\w/\\])(?:[A-Za-z]:|~|\.{{1,2}})?(?:[/\\]{PATH_SEGMENTS}){{2,}}"
@@ -35,7 +35,7 @@ def format_diagnostics(
     local: str,
     edited: EditSnapshot,
 ) -> str:
-    """The text; `local` is who has computed values in this process, "" if nobody."""
+    """Format the text; `local` names the device used in this process, "" for none."""
     rows = [
         ("nbglcnn", __version__),
         ("Python", f"{platform.python_version()}, {platform.system()} {platform.machine()}"),
@@ -90,7 +90,7 @@ def _format_edits(edited: EditSnapshot) -> str:
 
 
 def redact(text: str) -> str:
-    """A message on one line, without quoted names, addresses and paths."""
+    """Put a message on one line, without quoted names, addresses and paths."""
     return " ".join(PRIVATE_TEXT.sub("…", text).split())[:1000]
 
 

@@ -1,4 +1,4 @@
-"""The front-end's code: pages get it by content hash, like weights, and keep it."""
+"""The front-end's code: pages request it by content hash, like weights, and cache it."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if not (LOADER_FILE.exists() and WIDGET_FILE.exists()):
 
 
 def blob_name(code: bytes) -> str:
-    """32 hexadecimal digits: 24 of SHA-256, then the CRC-32, which pages over plain http check."""
+    """32 hex digits: 24 of SHA-256, then the CRC-32, which pages check over plain http."""
     return f"{content_hash(code)[:24]}{zlib.crc32(code):08x}"
 
 
 @cache
 def blob_names() -> dict[str, str]:
-    """The code's name by encoding: "gzip", or "plain" for a page that cannot decompress."""
+    """The code's blob names by encoding: "gzip", or "plain" for pages that can't decompress."""
     return dict(zip(("gzip", "plain"), frontend_blobs(), strict=True))
 
 
 @cache
 def frontend_blobs() -> Mapping[str, memoryview]:
-    """What a page may ask for, by name: `widget.js` compressed, and as it is."""
+    """The blobs that a page may request, by name: `widget.js` compressed, and uncompressed."""
     plain = WIDGET_FILE.read_bytes()
-    # With no time in it, the same code has the same name in each kernel.
+    # Without a timestamp, the same code has the same name in every kernel.
     return {blob_name(code): memoryview(code) for code in (gzip.compress(plain, 6, mtime=0), plain)}

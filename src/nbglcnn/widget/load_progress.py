@@ -1,4 +1,4 @@
-"""What a cell says while a model is loaded: which network it is, and how far that is."""
+"""Progress in a cell while a model is loaded: the network, and the current step."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from nbglcnn.load import Model, is_module
 from nbglcnn.load.progress import progress_listener
 from nbglcnn.notebook.blocking import current_cell
 
-MAX_LISTED_TYPES = 6  # of layers that are listed
+MAX_LISTED_TYPES = 6  # types of layers that are listed
 
 
 @contextmanager
 def show_load_progress(model: Model) -> Iterator[None]:
-    """In a notebook's cell a PyTorch model and each step stand there until all is done."""
+    """Show a PyTorch model and the current step in a notebook's cell until loading ends."""
     if not is_module(model.source) or current_cell() is None:
         yield
         return
     from IPython.display import DisplayHandle
 
-    # As text: it goes when the Viewer comes, and a saved notebook has nothing to show for it.
+    # As text: it is cleared when the Viewer appears, so a saved notebook doesn't contain it.
     model_text = summarize_model(model.source)
     handle: Any = DisplayHandle()  # type: ignore[no-untyped-call]
 
@@ -38,14 +38,14 @@ def show_load_progress(model: Model) -> Iterator[None]:
 
 
 def summarize_model(model: Any) -> str:
-    """A PyTorch model in two lines: its name and size, and what its layers are."""
+    """Describe a PyTorch model in two lines: its name and size, and the types of its layers."""
     leaves = [module for module in model.modules() if not any(True for _ in module.children())]
     kinds = Counter(type(leaf).__name__ for leaf in leaves)
     shown = ", ".join(
         kind if number == 1 else f"{number} {kind}"
         for kind, number in kinds.most_common(MAX_LISTED_TYPES)
     )
-    # A lazy module's have no size yet.
+    # The parameters of a lazy module have no size yet.
     size = sum(p.numel() for p in model.parameters() if not hasattr(p, "materialize"))
     layers = "1 layer" if len(leaves) == 1 else f"{len(leaves):,} layers"
     return (

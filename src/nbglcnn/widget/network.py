@@ -1,4 +1,4 @@
-"""A network with its weights and its input, and what of it pages are offered; knows no widget."""
+"""A network with its weights and input, and its manifest for pages; independent of widgets."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from nbglcnn.runtime.session import to_float32
 from nbglcnn.widget import snapshot as pictures
 from nbglcnn.widget.asset_manifest import AssetManifest
 
-MAX_PATCH_BYTES = 2**22  # of all patches since the weights were hashed; then they are hashed again
+MAX_PATCH_BYTES = 2**22  # of all patches since the last hash of the weights; more are hashed again
 
 
 class WeightSource(Protocol):
-    """Where weights come from that change by themselves, as those of a loop in Python."""
+    """A source of weights that change by themselves, such as a loop in Python."""
 
-    read_only_reason: str  # no others can be loaded or set meanwhile
+    read_only_reason: str  # why other weights cannot be loaded or set meanwhile
 
     @property
     def has_newer(self) -> bool:
-        """Whether it has newer weights than the network; asked without a lock."""
+        """Whether it has newer weights than the network; called without a lock."""
 
     def take_newest(self) -> Mapping[str, Array]:
-        """The newest weights and buffers, by name."""
+        """Return the newest weights and buffers, by name."""
 
 
 def _no_op() -> None:
@@ -54,22 +54,21 @@ def _no_op() -> None:
 class Network:
     """The Graph, the Plan and the input of a Viewer.
 
-    Whoever changes one of them shows the manifest of `build_manifest` again.
+    After a change, the caller sends the new result of `build_manifest` to the pages.
 
-    `model` and `x` are what the Viewer takes; `graph` holds the weights of now. `plan` is packed
-    from it, but for what the `make_patches` say: changes of few numbers, which `hash_weights` makes
-    a part of it. `revision` grows with every change of input or weights. `local` computes here what
-    no page does. `classes` are the names of the output's classes, () where there are none.
-    Unless `strict`, the model's framework computes the layers that cannot run: `python_values` are
-    their values for the input of now, in the order of the Plan's. `edits` are those of now,
-    `injected` the arrays that they, or steps that can be undone, put in the place of values.
-    `latent` is an edit in front of these, which puts an array in the place of a value and skips the
-    layers that only lead there. `batchnorm_counts` are the batches that BatchNorms have seen, by
-    the names of their buffers.
+    `model` and `x` are the Viewer's arguments. `graph` has the current weights. `plan` is packed
+    from it, except for `patches`: small changes, which `hash_weights` merges into it. `revision`
+    increases with every change of input or weights. `local` computes values in this process when no
+    page does. `classes` are the names of the output's classes, () for none. Unless `strict`, the
+    model's framework computes the layers that cannot run on the GPU: `python_values` are their
+    values for the current input, in the Plan's order. `edits` are the current edits; `injected` are
+    the arrays that replace values, in edits or in steps that can be undone. `latent` is an edit
+    before all others, which replaces a value by an array and skips the layers that only lead to
+    this value. `batchnorm_counts` are the numbers of batches that BatchNorms have seen, by buffer.
 
-    `lock` is held while weights change and pages are told of them. While `weight_source` has newer
-    weights, whoever looks at `graph` has them in it; of one moment is only what is read within
-    `hold_weights`.
+    `lock` is held while weights change and pages are notified. While `weight_source` has newer
+    weights, reading `graph` takes them. Only reads within one `hold_weights` are of the same
+    moment.
     """
 
     plan: Plan
@@ -85,15 +84,15 @@ class Network:
         strict: bool = False,
     ) -> None:
         if classes is not None:
-            class_names.to_class_names(classes)  # an error before minutes of work
+            class_names.to_class_names(classes)  # fail before minutes of work
         known: dict[str, Array] = {}
         self.lock = threading.RLock()
         self.weight_source: WeightSource | None = None
-        # Have pages told of the newest weights at once, and as soon as they can take them.
+        # Send pages the newest weights: at once, or as soon as they can take them.
         self.sync_pages_now: Callable[[], None] = _no_op
         self.sync_pages_soon: Callable[[], None] = _no_op
         self._hold_count = 0
-        # The Graph that pages were offered last, and the hash of its Plan.
+        # The Graph that was sent to pages last, and the hash of its Plan.
         self.sent_graph: tuple[Graph, str] | None = None
         model = load.model_of(model)
         self.graph, arrays = (load.load if strict else load_with_fallback)(model, x, known)
@@ -108,9 +107,9 @@ class Network:
         self._skipped_cache: tuple[tuple[str, str], frozenset[str]] = ("", ""), frozenset()
         self._contributions: dict[str, Contribution] = {}
         self._extended_graph: tuple[Graph, Graph] | None = (
-            None  # of which Graph, and what it is then
+            None  # (a Graph, the same with contributions)
         )
-        self._page_plan: tuple[Plan, memoryview] | None = None  # the Plan of pages, and its file
+        self._page_plan: tuple[Plan, memoryview] | None = None  # the pages' Plan, and its file
         self.batchnorm_counts: dict[str, int] = {}
         self.patches: list[Patch] = []
         self._patch_bytes = 0
@@ -126,19 +125,19 @@ class Network:
 
     @property
     def precision(self) -> Precision:
-        """The one that was asked for; a page's device may draw less."""
+        """The requested precision; a page's device may support less."""
         return self._precision
 
     @property
     def model(self) -> load.Model:
-        """What it was loaded from, with its preprocess if it has one."""
+        """The loaded model, with its preprocess if it has one."""
         return self.local.model
 
     # Weights that change by themselves
 
     @property
     def graph(self) -> Graph:
-        """The network with its weights of now."""
+        """The network with its current weights."""
         if self.weight_source is not None and self.weight_source.has_newer:
             self.pull_weights()
         return self._graph
@@ -149,11 +148,11 @@ class Network:
 
     @property
     def graph_snapshot(self) -> Graph:
-        """The Graph as it was taken last; asked without a lock."""
+        """The Graph that was taken last, without newer weights; needs no lock."""
         return self._graph
 
     def pull_weights(self) -> None:
-        """Take the newest weights, unless they are kept still."""
+        """Take the newest weights, unless `hold_weights` keeps the current ones."""
         with self.lock:
             source = self.weight_source
             if source is None or not source.has_newer or self._hold_count:
@@ -171,7 +170,7 @@ class Network:
 
     @contextmanager
     def hold_weights(self) -> Iterator[None]:
-        """The newest weights of now, here and in pages, until it ends."""
+        """Take the newest weights, and keep them here and in pages until the block ends."""
         with self.lock:
             self.pull_weights()
             self._hold_count += 1
@@ -186,38 +185,38 @@ class Network:
 
     @property
     def is_holding_weights(self) -> bool:
-        """Whether the weights are being read."""
+        """Whether the weights are being held for a read."""
         return self._hold_count > 0
 
     @property
     def is_volatile(self) -> bool:
-        """Whether its weights, or what is skipped, change all the time."""
+        """Whether the weights, or the skipped layers, change continuously."""
         return (
             self.latent is not None or self._page_plan is not None or self.weight_source is not None
         )
 
-    # An array in the place of a value
+    # Injection of a latent's array
 
     def set_latent_injection(
         self, edit: Edit | None, arrays: Mapping[str, Array] = MappingProxyType({})
     ) -> None:
-        """Put an edit in front of the reader's, with its arrays; None ends that."""
+        """Set an edit that applies before the user's, with its arrays; None removes it."""
         self.latent, self._latent_arrays = edit, arrays
         self.revision += 1
 
     @property
     def active_edits(self) -> tuple[Edit, ...]:
-        """All edits that act: the array in a value's place, and what is edited behind it."""
+        """All edits in effect: the latent's array, then the user's edits."""
         return self.edits if self.latent is None else (self.latent, *self.edits)
 
     @property
     def edit_arrays(self) -> Mapping[str, Array]:
-        """The arrays that these put in the place of values."""
+        """The arrays that these edits inject."""
         return {**self.injected, **self._latent_arrays}
 
     @property
     def skipped_keys(self) -> frozenset[str]:
-        """The keys that have no value now: their layers are skipped."""
+        """The keys without a current value, because their layers are skipped."""
         if self.latent is None:
             return frozenset()
         now = self.plan.hash, self.latent.layer
@@ -227,16 +226,16 @@ class Network:
         return self._skipped_cache[1]
 
     def check_not_skipped(self, keys: Iterable[str]) -> None:
-        """KeyError for one that has no value now."""
+        """Raise KeyError for a key whose layer is skipped."""
         for key in keys:
             if key in self.skipped_keys:
                 raise KeyError(skipped_value_error(key))
 
-    # What changes
+    # Changes
 
     @property
     def carried_weights(self) -> CarriedWeights | None:
-        """The weights that runs in a page change; None where Python alone changes them."""
+        """The weights that runs in a page change; None if only Python changes weights."""
         found = (one.carried_weights for one in self._contributions.values())
         return next((one for one in found if one is not None), None)
 
@@ -246,12 +245,12 @@ class Network:
         target: Target | None = None,
         precision: Precision | None = None,
     ) -> Plan:
-        """Compile the network with one more contribution; the network stays as it is.
+        """Compile the network with one more contribution, without changing the network.
 
-        `target` and `precision` are the current ones by default.
+        `target` and `precision` default to the current ones.
 
         Raises:
-            NbglcnnError: the network cannot be compiled with it.
+            NbglcnnError: If the network cannot be compiled with it.
         """
         whole = extend(self._with_contributions(self.graph))
         return lower.lower(
@@ -264,14 +263,14 @@ class Network:
     def contribute(
         self, name: str, contribution: Contribution | None, plan: Plan | None = None
     ) -> None:
-        """Compile the network with a feature's contribution; None takes it away.
+        """Compile the network with a feature's contribution; None removes it.
 
-        Contributions act in the order in which they came, one that carries weights last. `plan` is
-        what `compile_with` gave for one that does.
+        Contributions apply in the order in which they were added, one that carries weights last.
+        For such a contribution, `plan` is the result of `compile_with`.
 
         Raises:
-            NbglcnnError: the network cannot be compiled with it; nothing is changed then.
-            InputError: another contribution carries weights.
+            NbglcnnError: If the network cannot be compiled with it. Nothing is changed then.
+            InputError: If another contribution carries weights.
         """
         before, extended, carrying = self._contributions, self._extended_graph, self._page_plan
         others = {key: one for key, one in before.items() if key != name}
@@ -297,7 +296,7 @@ class Network:
         self.revision += 1
 
     def _with_contributions(self, graph: Graph) -> Graph:
-        """A Graph of the network with all contributions but one that carries weights."""
+        """The Graph with all contributions except one that carries weights."""
         added = [one.extend for one in self._contributions.values() if one.carried_weights is None]
         if not added:
             return graph
@@ -309,7 +308,7 @@ class Network:
         return self._extended_graph[1]
 
     def replace_graph(self, graph: Graph) -> None:
-        """Take the same network with other weights, without patches for pages."""
+        """Replace the Graph by one with other weights, without patches for pages."""
         self.graph = graph
         if lower.can_repack(self.plan, self._with_contributions(graph)):
             self.plan = lower.repack(self.plan, self._with_contributions(graph))
@@ -319,15 +318,15 @@ class Network:
         self.revision += 1
 
     def weights(self) -> dict[str, Array]:
-        """All parameters and buffers of now, by name."""
+        """The current parameters and buffers, by name."""
         return load.parameters_of(self.graph)
 
     def set_input(self, x: Any) -> None:
-        """Make `x` the input; InputError where it doesn't fit, and the old one stays."""
+        """Set the input; if `x` doesn't fit, raise InputError and keep the old input."""
         self._set_input_arrays(load.convert_inputs(self.graph, x, self.input_arrays))
 
     def set_input_array(self, slot: int, array: Array) -> None:
-        """Make it the input at this place: what a page's source has fed there."""
+        """Set the input at index `slot`, to an array that a page's source has fed."""
         self._set_input_arrays((*self.input_arrays[:slot], array, *self.input_arrays[slot + 1 :]))
 
     def _set_input_arrays(self, given: Sequence[Array]) -> None:
@@ -337,9 +336,9 @@ class Network:
         self.revision += 1
 
     def reduce_to_one_example(self) -> None:
-        """Make it a network of one example, the first of its batch, with the weights of now.
+        """Reduce the network to one example, the batch's first, with the current weights.
 
-        InputError where it cannot run with one.
+        Raise InputError if it cannot run with one example.
         """
         try:
             model, graph, arrays = reduce_to_one_example(
@@ -361,15 +360,15 @@ class Network:
         self.revision += 1
 
     def ensure_observed(self, key: str) -> None:
-        """Compile again where the Plan doesn't keep this value, so that it can be read."""
+        """Compile again if the Plan doesn't keep this value, so that it can be read."""
         if all(value.key != key for value in self.plan.values):
             self.observe = [key] if isinstance(self.observe, str) else [*self.observe, key]
             self._compile(self.plan.header.target)
 
     def resolve_class_names(self, classes: Any) -> tuple[str, ...]:
-        """Class names as somebody gives them, one for each of the output's; InputError else.
+        """Convert class names, one for each class of the output; InputError if they don't fit.
 
-        None stands for the model's own, where it has any and they fit.
+        None selects the model's own names, if it has any that fit.
         """
         counts = {v.key: v.nchw[1] for v in self.value_records(self.plan.header.outputs)}
         if classes is None:
@@ -379,7 +378,7 @@ class Network:
         return class_names.fit_to_outputs(names, counts, allow_partial=isinstance(classes, Mapping))
 
     def with_weights(self, weights: Mapping[str, Any]) -> Network:
-        """Another one that is the same but for these weights, of which no page is told."""
+        """A copy of the network with other weights; pages are not notified."""
         self.hash_weights()
         other = copy.copy(self)
         other.lock = threading.RLock()
@@ -397,7 +396,7 @@ class Network:
         return other
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> list[Patch]:
-        """Take other weights; the patches where these are all that has changed, else none."""
+        """Load weights; return patches if they cover all that has changed, otherwise []."""
         state_dict = load.unwrap_names(state_dict, self.graph.parameters)
         state_dict = self.model.convert_state_dict(state_dict)
         graph = load.with_parameters(self.graph, state_dict)
@@ -409,16 +408,17 @@ class Network:
         return self._replace_weights(graph)
 
     def patch_parameter(self, name: str, index: Any, numbers: Any) -> list[Patch]:
-        """Take other numbers at `index` of one parameter; the same."""
+        """Set the numbers at `index` of a parameter; return as `load_state_dict`."""
         graph = load.replace_elements(self.graph, name, index, numbers)
         if (carried := self.carried_weights) is not None:
             carried.set_parameter(name, index, numbers)
         return self._replace_weights(graph)
 
     def set_edits(self, edits: Sequence[Edit], arrays: Mapping[str, Array]) -> None:
-        """Make these the edits, which the Plan can run; InputError where a text doesn't compile.
+        """Set edits that the Plan can run; InputError if GLSL code doesn't compile.
 
-        Nothing that Python computes may follow from what is edited: it wouldn't follow the edits.
+        Layers in Python must not depend on an edited value, because they would not follow its
+        edits.
         """
         if self.plan.in_python:
             for one in active_edits(edits):
@@ -433,7 +433,7 @@ class Network:
 
     @property
     def has_active_edits(self) -> bool:
-        """Whether any edit changes something."""
+        """Whether any edit has an effect."""
         return bool(active_edits(self.active_edits))
 
     def _replace_weights(self, graph: Graph) -> list[Patch]:
@@ -459,9 +459,9 @@ class Network:
         return found
 
     def hash_weights(self) -> bool:
-        """Make the patches a part of the Plan's weights, with new hashes; whether there were any.
+        """Merge patches into the Plan's weights, with new hashes; return whether there were any.
 
-        Whoever has not followed the patches gets right weights by them.
+        Pages that have not followed the patches get correct weights this way.
         """
         with self.lock:
             graph = self.graph
@@ -474,7 +474,7 @@ class Network:
             return True
 
     def _hash_changed_weights(self) -> None:
-        """Where others than the patches have changed, the Plan's weights are made of them."""
+        """Update the Plan's weights if a weight source has changed them without patches."""
         if self.weight_source is not None:
             self.hash_weights()
 
@@ -484,9 +484,10 @@ class Network:
         self._patch_bytes = 0
 
     def adapt_to_device(self, target: Target) -> bool:
-        """Compile again when a device can do less than the Plan asks for; whether it was.
+        """Compile again if a device supports less than the Plan needs; return whether it was.
 
-        One that draws no float32 makes the Plan's precision float16, here and in all pages.
+        For a device that cannot render float32, the Plan's precision becomes float16, here and in
+        all pages.
         """
         old = self.plan.header.target
         if (carried := self.carried_weights) is not None:
@@ -507,16 +508,16 @@ class Network:
         return True
 
     def toggle_fast_kernels(self) -> None:
-        """Compile again without the fast kernels, or with them where they were left out."""
+        """Compile again without the fast kernels, or with them if they were turned off."""
         target = self.plan.header.target
         self._compile(msgspec.structs.replace(target, fast_kernels=not target.fast_kernels))
 
     def set_precision(self, precision: Precision) -> None:
-        """Compile again with it; a device that draws no float32 keeps float16.
+        """Compile again with this precision; a device without float32 rendering keeps float16.
 
         Raises:
-            DeviceError: a contribution carries weights.
-            InputError: the input doesn't fit into it.
+            DeviceError: If a contribution carries weights.
+            InputError: If the input doesn't fit this precision.
         """
         if (carried := self.carried_weights) is not None:
             raise DeviceError(f"{carried.busy_message}; {carried.how_to_end}")
@@ -543,11 +544,11 @@ class Network:
     def _validate_inputs(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
         keys = [record.key for record in self.plan.inputs]
         for key, array in zip(keys, check_not_empty(keys, arrays), strict=True):
-            to_float32(key, array)  # InputError for what float32 textures cannot hold
+            to_float32(key, array)  # InputError for numbers that float32 textures cannot hold
         return tuple(np.asarray(array, order="C") for array in arrays)
 
     def _compute_python_values(self, graph: Graph, arrays: Sequence[Array]) -> tuple[Array, ...]:
-        """What Python computes of these inputs and weights."""
+        """Compute the values of the layers in Python for these inputs and weights."""
         if not self.plan.in_python:
             return ()
         return self._ordered_python_values(compute_python_values(self.model, graph, arrays))
@@ -557,10 +558,10 @@ class Network:
             to_float32(record.key, found[record.key])
         return tuple(found[record.key] for record in self.plan.in_python)
 
-    # What it gives
+    # Results
 
     def build_manifest(self, picture: bytes = b"") -> AssetManifest:
-        """What pages shall show; `picture` is a PNG for those that cannot draw."""
+        """Build the manifest for pages; `picture` is a PNG for pages that cannot draw."""
         self.hash_weights()
         self.sent_graph = self.graph, self.plan.hash
         plan, file = self._page_plan or (self.plan, self._plan_file)
@@ -587,9 +588,9 @@ class Network:
         )
 
     def portable_plan(self, precision: Precision | None = None) -> Plan:
-        """The Plan of now for any device: with WebGL 2's guaranteed minimums.
+        """The current Plan for any device: with WebGL 2's guaranteed minimums.
 
-        In the precision of the Viewer unless given, whatever its pages' devices can do.
+        Its precision is the Viewer's by default, whatever the pages' devices support.
         """
         self.hash_weights()
         asked = precision or self._precision
@@ -601,18 +602,18 @@ class Network:
 
     @property
     def inputs(self) -> dict[str, Array]:
-        """The network's own inputs of now, by key."""
+        """The network's own current inputs, by key."""
         keys = (record.key for record in self.plan.inputs)
         return dict(zip(keys, self.input_arrays, strict=True))
 
     def float32_inputs(self) -> list[Array]:
-        """What a Plan's inputs hold, as float32: the network's own, and what Python computes."""
+        """The contents of the Plan's inputs as float32: the network's own, then Python's values."""
         records = (*self.plan.inputs, *self.plan.in_python)
         pairs = zip(records, (*self.input_arrays, *self.python_values), strict=True)
         return [to_float32(record.key, array) for record, array in pairs]
 
     def value_records(self, keys: Iterable[str]) -> list[Value]:
-        """The Plan's records of these keys; KeyError for one that it doesn't keep."""
+        """The Plan's records of these keys; KeyError for a key that it doesn't keep."""
         known = {value.key: value for value in self.plan.values}
         for key in keys:
             if key not in known:
@@ -645,11 +646,11 @@ class Network:
 
     @property
     def backend_name(self) -> str:
-        """Who computes in this process."""
+        """The name of the backend that computes in this process."""
         return self.local.backend_name(self.plan)
 
     def snapshot(self, example: int, most: int = pictures.MAX_BYTES) -> bytes:
-        """A PNG of the network's values for one example of the input, of `most` bytes."""
+        """A PNG of the network's values for one example of the input, of at most `most` bytes."""
         self._hash_changed_weights()
         now = self.revision, example, most
         if self._snapshot is None or self._snapshot[0] != now:

@@ -1,11 +1,11 @@
-"""The parity check: samples of every value of a page beside the framework's own.
+"""The parity check: samples of every value in a page, compared with the framework's values.
 
-Drivers do compile right shaders to wrong numbers, exporters change what a network means, and some
-devices compute a first run right and later ones wrong. So each page is asked for four stretches of
-each layer after its first run of a Plan, and sends them again when it finds that a check is due
-(`js/src/engine/parity_schedule.ts`). They are of the user's own input, or of the source's, which
-comes with them; the reference is computed in a thread of its own. While something is bent, that is
-the model with the bends replayed which the page says its samples have.
+Drivers do compile correct shaders to wrong numbers, exporters change the meaning of a network, and
+some devices compute a first run correctly and later ones wrong. Therefore each page is asked for
+four spans of each value after its first run of a Plan, and sends them again when it finds that a
+check is due (`js/src/engine/parity_schedule.ts`). The samples are of the user's own input, or of a
+source's input, which is sent with them. The reference is computed in a thread. While values are
+edited, the reference replays the edits that the page reports with its samples.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from nbglcnn.widget.reader import Reader
 
 log = logging.getLogger("nbglcnn")
 
-SPANS_PER_VALUE = 4  # of a value: its beginning, its end, and two between
-SPAN_TEXELS = 64  # of a stretch, at most; four elements each
-# Of a layer's largest value: no rounding does that, a wrong shader does at once.
+SPANS_PER_VALUE = 4  # per value: its start, its end, and two between
+SPAN_TEXELS = 64  # per span, at most; four elements each
+# Relative to a layer's largest value: rounding never reaches this, but a wrong shader does at once.
 MISMATCH_ERROR = {"float32": 1e-3, "float16": 0.2}
-MAX_VALUES = 1024  # values: one message of 4 MiB holds their samples
-# Bytes of textures; the reference of a larger Plan needs too much of Python's memory.
+MAX_VALUES = 1024  # values per check: one message of 4 MiB holds their samples
+# Bytes of textures; the reference of a larger Plan needs too much memory in Python.
 MAX_PLAN_BYTES = 2**30
-EDIT_DEBOUNCE_S = 1.0  # seconds without a change before what is bent is looked at
+EDIT_DEBOUNCE_S = 1.0  # debounce: seconds without a change before edits are checked
 
 PLAIN_KERNELS_NOTE = "; in slow mode, since the faster shaders computed wrong values"
 
@@ -62,32 +62,32 @@ ComputeReference = Callable[
 ComputeFloat64 = Callable[[Graph, Sequence[Array], Sequence[str], EditReplay], Mapping[str, Array]]
 Arrays = Mapping[str, Array]
 ExampleMismatches = Sequence[tuple[str, int, int]]  # as in ProbeReply
-CheckKey = tuple[str, str, str]  # page, Plan, edits
+CheckKey = tuple[str, str, str]  # page id, Plan hash, edits hash
 NO_ARRAYS: Arrays = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class ParityVerdict:
-    """What came of it: a report of every value, or why there is none.
+    """The result of a check: a report on every value, or the reason why there is none.
 
-    `edits` are those that the page had, in its own words; empty where nothing was bent. `timestamp`
-    is when it was made, in seconds since 1970.
+    `edits` are the page's edits in the page's own JSON; empty if nothing was edited. `timestamp` is
+    the time of the check, in seconds since 1970.
     """
 
     report: Report[Match] | None
     framework: str = ""
     problem: str = ""
-    is_wrong: bool = False  # not by rounding
+    is_wrong: bool = False  # beyond rounding
     edits: str = ""
     timestamp: float = 0.0
 
     @property
     def clock(self) -> str:
-        """When it was made, as "14:03:07"."""
+        """The time of the check, as "14:03:07"."""
         return time.strftime("%H:%M:%S", time.localtime(self.timestamp))
 
     def describe(self, plan: Plan, *, named: bool) -> str:
-        """One sentence; with the name of the first layer that differs only if `named`."""
+        """Describe the verdict in a sentence; if `named`, with the first layer that differs."""
         kernels = "" if plan.header.target.fast_kernels else PLAIN_KERNELS_NOTE
         if self.report is None and self.edits:
             return f"bent: not compared ({self.problem}){kernels}"
@@ -98,7 +98,7 @@ class ParityVerdict:
 
 
 class ParityCheck:
-    """Checks every page that shows a Viewer; calls `on_change` after each verdict."""
+    """The checks of every page that shows a Viewer; calls `on_change` after each verdict."""
 
     def __init__(
         self,
@@ -113,18 +113,18 @@ class ParityCheck:
         self._on_change = on_change
         self._verdicts: dict[CheckKey, ParityVerdict] = {}
         self._running: set[CheckKey] = set()
-        self._edits_hash = ""  # those of now, and since when
+        self._edits_hash = ""  # hash of the current edits, and the time of their change
         self._edits_changed_at = -EDIT_DEBOUNCE_S
-        self._next_update = -EDIT_DEBOUNCE_S  # when `on_change` is told next, to go on
+        self._next_update = -EDIT_DEBOUNCE_S  # when `on_change` is called next, to continue
         try:
             self._event_loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
         except RuntimeError:
-            self._event_loop = None  # in a thread of the user's: told with the page's next message
+            self._event_loop = None  # in a user's thread: called on the page's next message
 
     def verdict(
         self, page: Page | None, plan: Plan, edits: Iterable[Edit] = ()
     ) -> ParityVerdict | None:
-        """What is known of this page's device while this is edited."""
+        """The verdict on this page's device with these edits; None if unknown."""
         if page is None:
             return None
         return self._verdicts.get((page.id, plan.hash, hash_edits(edits)))
@@ -137,9 +137,10 @@ class ParityCheck:
         edits: Sequence[Edit] = (),
         injected: Arrays = NO_ARRAYS,
     ) -> None:
-        """Go on with every page: ask for samples, compare them, tell what was found.
+        """Continue the checks of all pages: request samples, compare them, send verdicts.
 
-        `edits` are the current ones, `injected` their arrays. No check begins while they change.
+        `edits` are the current edits, `injected` their arrays. No check begins while the edits
+        change.
         """
         revision, name = self._connection.revision, hash_edits(edits)
         rests = self._are_edits_stable(name)
@@ -155,7 +156,7 @@ class ParityCheck:
                     found = self._judge_samples(
                         page, plan, graph, arrays, message, samples, injected
                     )
-                if found != name:  # not these: once more
+                if found != name:  # other samples than these: request them again
                     page.probed_state, page.probed_plan, self._edits_changed_at = (
                         (-1, ""),
                         "",
@@ -175,18 +176,18 @@ class ParityCheck:
                 self._request_samples(page, plan, edits, injected)
 
     def _are_edits_stable(self, name: str) -> bool:
-        """Whether the edits have stayed as they are for a while; else it goes on then."""
+        """Whether the edits have been unchanged for a while; otherwise schedule `on_change`."""
         now = time.monotonic()
         if name != self._edits_hash:
             self._edits_hash, self._edits_changed_at = name, now
             for device in [one for one in self._verdicts if one[2] not in ("", name)]:
                 del self._verdicts[device]
-            for page in self._connection.usable_pages:  # it forgets them too
+            for page in self._connection.usable_pages:  # pages forget their verdicts, too
                 page.probed_state, page.sent_verdict = (-1, ""), None
         return not name or self._has_deadline_passed(EDIT_DEBOUNCE_S + self._edits_changed_at)
 
     def _has_deadline_passed(self, until: float) -> bool:
-        """Whether this time has come; else `on_change` is told when it has."""
+        """Whether this time has passed; otherwise schedule `on_change` for it."""
         now, loop = time.monotonic(), self._event_loop
         left = until - now
         if left <= 0:
@@ -225,16 +226,16 @@ class ParityCheck:
         samples: Float32,
         injected: Arrays,
     ) -> str | None:
-        """Judge samples that a page has computed with the edits that it says, in JSON.
+        """Judge samples that a page computed with the edits that it reports, in JSON.
 
-        The name of these edits, None where nothing can be judged.
+        Return the hash of these edits, or None if nothing can be judged.
         """
         words = message.edits
         try:
             edits = validate_edits(from_dict(msgspec.json.decode(words)) if words else (), plan)
             given = _split_source_input(plan, arrays, message.source_input, samples)
         except (msgspec.DecodeError, InputError, KeyError, TypeError, ValueError):
-            return None  # of another Plan, or none that a page of ours says
+            return None  # of another Plan, or not from one of our pages
         device = page.id, plan.hash, hash_edits(edits)
         if given is None:
             return device[2]
@@ -247,7 +248,7 @@ class ParityCheck:
                 bends = edit_replay(plan, edits, injected)
                 apart = message.example_mismatches
                 verdict = self._compare(page, plan, graph, inputs, texels, bends, words, apart)
-            except Exception as error:  # the model's own code runs here
+            except Exception as error:  # the model's own code may raise
                 verdict = ParityVerdict(
                     None, problem=f"{type(error).__name__}: {error}", edits=words
                 )
@@ -256,7 +257,7 @@ class ParityCheck:
         begin = threading.Thread(target=judge, daemon=True).start
         loop = self._event_loop
         if again and loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(begin)  # behind the cell that runs
+            loop.call_soon_threadsafe(begin)  # after the running cell
         else:
             begin()
         return device[2]
@@ -322,7 +323,7 @@ class ParityCheck:
             problem = "a threshold may decide by an element's last digit; verify() says more"
             return ParityVerdict(None, problem=problem, edits=words)
         bound = MISMATCH_ERROR[plan.precision]
-        # What 16 bits cannot hold no other kernel mends.
+        # No other kernel helps if values exceed 16 bits.
         wrong = (
             not bends
             and not report.float16_overflow
@@ -346,7 +347,7 @@ class ParityCheck:
 
 
 def _has_stale_python_values(page: Page, plan: Plan) -> bool:
-    """Whether what Python computes is always of an earlier input than the rest."""
+    """Whether the values from Python always belong to an earlier input than the others."""
     return (
         bool(plan.in_python) and page.source_update is not None and not page.source_update.is_still
     )
@@ -355,9 +356,9 @@ def _has_stale_python_values(page: Page, plan: Plan) -> bool:
 def _split_source_input(
     plan: Plan, arrays: Sequence[Array], fed: str, samples: Float32
 ) -> tuple[Float32, Sequence[Array]] | None:
-    """The samples, and the inputs that they are of: behind them lies what a source has fed.
+    """Split the input that a source fed off the samples; return the samples and all inputs.
 
-    None where what Python computes is of an earlier input.
+    None if the values from Python belong to an earlier input.
     """
     if fed == "":
         return samples, arrays
@@ -371,7 +372,7 @@ def _split_source_input(
 
 
 def example_mismatches(plan: Plan, arrays: Sequence[Array], found: Arrays) -> ExampleMismatches:
-    """The values in which an example differs from an earlier one of the same input."""
+    """The values in which an example differs from an earlier one with the same input."""
     batch = plan.header.batch
     own = [array for array in arrays if array.ndim and len(array) == batch]
     if not own or batch < 2:
@@ -389,9 +390,9 @@ def example_mismatches(plan: Plan, arrays: Sequence[Array], found: Arrays) -> Ex
 def mark_example_mismatches(
     report: Report[Match], apart: ExampleMismatches, expected: Arrays
 ) -> Report[Match]:
-    """The report with layers marked in which examples of one input differ on the page alone.
+    """Mark the layers in which examples with the same input differ in the page only.
 
-    They must be equal to the bit there where they are so in the reference.
+    Such examples must be equal to the bit in the page if they are in the reference.
     """
     found = {
         key: (first, other)
@@ -418,7 +419,7 @@ def _has_run(page: Page, revision: int) -> bool:
 
 
 def hash_edits(edits: Iterable[Edit]) -> str:
-    """A name for what is edited: "" where nothing is."""
+    """A hash of the active edits; "" for none."""
     found = active_edits(edits)
     return hashlib.sha256(msgspec.json.encode(found)).hexdigest()[:16] if found else ""
 
@@ -429,10 +430,10 @@ def verify(
     timeout: float | None,
     source_inputs: Sequence[str] = (),
 ) -> tuple[Report[Match], str]:
-    """Every layer that can be read beside the framework's own, and that framework's name.
+    """Compare every readable value with the framework's; also return the framework's name.
 
-    What is edited, and a latent's code, is replayed there; InputError for an edit that cannot be.
-    `source_inputs` are inputs that a page's source gives, which the values are of.
+    The reference replays edits and a latent's code; InputError for an edit that it cannot replay.
+    `source_inputs` are the inputs that a page's source feeds, which are read with the values.
     """
     edits, injected = network.active_edits, network.edit_arrays
     check_replayable(edits, injected)
@@ -462,7 +463,7 @@ def verify(
         is_faithful=partial(is_faithful, graph, expected, bends),
         disputed=partial(known_disagreement, graph),
         notes=notes,
-        has_bends=bool(active_edits(network.edits)),  # a latent's code is no bend
+        has_bends=bool(active_edits(network.edits)),  # a latent's code is not a bend
         by_model=graph.source == "torch",
     )
     return mark_example_mismatches(
@@ -473,11 +474,12 @@ def verify(
 def verify_message(
     revision: int, report: Report[Match], framework: str, page: str = "", edits: str = ""
 ) -> VerifyResult:
-    """A report in the words that pages take; of the parity check, what `page` gave.
+    """Convert a report to a message for pages; with `page`, it is a parity check of that page.
 
-    `edits` are those that were replayed; of the parity check in the page's own words.
+    `edits` are the replayed edits; for a parity check in the page's own JSON.
 
-    What Python computes is left out: nothing was compared, unless something else arrived there.
+    Values that Python computes are left out, because nothing was compared, unless the page has
+    another value.
     """
     layers = tuple(
         (row.layer, float(np.nan_to_num(row.max_abs)), row.ok)
@@ -495,13 +497,13 @@ def verify_message(
 
 
 def plan_spans(plan: Plan) -> dict[str, tuple[Span, ...]]:
-    """Where to look at each computed value, the layers first."""
+    """The spans to sample of each computed value, layers first."""
     values = {value.key: value for value in plan.values}
     return {key: value_spans(values[key]) for key in plan.computed[:MAX_VALUES]}
 
 
 def value_spans(value: Value, max_texels: int = SPAN_TEXELS) -> tuple[Span, ...]:
-    """(x, y, width) of stretches of the texels that reading a value draws, of `max_texels` each."""
+    """(x, y, width) of spans in the texels of a value's readback, of at most `max_texels` each."""
     width, _ = value.readback.draw_pass.viewport
     texels = -(-value.readback.count // 4)
     last = max(0, texels - max_texels)
@@ -513,12 +515,12 @@ def value_spans(value: Value, max_texels: int = SPAN_TEXELS) -> tuple[Span, ...]
 
 
 def take_spans(value: Value, flat: Array, bands: Sequence[Span]) -> Array:
-    """The elements of a whole value that lie in `bands`."""
+    """The elements of a whole value that lie in the spans `bands`."""
     return np.concatenate([flat[:0], *(flat[_span_elements(value, band)] for band in bands)])
 
 
 def split_samples(plan: Plan, samples: Float32) -> dict[str, Array] | None:
-    """A page's texels as elements of each value; None when they are not as many as asked for."""
+    """Split a page's samples by value; None if their number differs from the request."""
     values = {value.key: value for value in plan.values}
     found: dict[str, Array] = {}
     at = 0
@@ -526,7 +528,7 @@ def split_samples(plan: Plan, samples: Float32) -> dict[str, Array] | None:
         parts = [samples[:0]]
         for band in bands:
             where = _span_elements(values[key], band)
-            parts.append(samples[at : at + where.stop - where.start])  # the last texel may be less
+            parts.append(samples[at : at + where.stop - where.start])  # maybe a partial texel
             at += 4 * band[2]
         found[key] = np.concatenate(parts).astype(values[key].dtype)
     return found if at == len(samples) else None

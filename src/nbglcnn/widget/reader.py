@@ -1,4 +1,4 @@
-"""Reading a Viewer's values: from the page that shows it, else from what computes in Python."""
+"""Reads of a Viewer's values: from a page that shows it, or else computed in Python."""
 
 from __future__ import annotations
 
@@ -25,22 +25,21 @@ from nbglcnn.plan.schema import DERIVED_KEY_SEPARATOR, Value
 from nbglcnn.widget.connection import Connection
 from nbglcnn.widget.network import Network
 
-HELLO_TIMEOUT_S = 2.0  # in which a page says hello if there is one; measured: 0.05 to 0.1 s
-HELLO_RETRY_TIMEOUT_S = 0.5  # the same, once a Viewer of this kernel has waited in vain
-QUEUE_DRAIN_S = 0.05  # for messages that came while Python was busy
+HELLO_TIMEOUT_S = 2.0  # for a page to send Hello if there is one; measured: 0.05 to 0.1 s
+HELLO_RETRY_TIMEOUT_S = 0.5  # the same, after a wait of this kernel found no page
+QUEUE_DRAIN_S = 0.05  # for messages that arrived while Python was busy
 BEFORE_EDITS_PREFIX = f"before{DERIVED_KEY_SEPARATOR}"  # the value before its own edits
 
-NOT_NESTED = object()  # what is no tuple and no dict
+NOT_NESTED = object()  # the result for keys that form no tuple and no dict
 
 IsDone = Callable[[], bool]
 
 
 @dataclass(frozen=True)
 class ReadResult:
-    """Values, and the connection's revision that they were computed from.
+    """Values, and the revision of the connection that they were computed from.
 
-    `source_inputs` are the inputs that were asked for with them, as they were before their own
-    edits.
+    `source_inputs` are the inputs that were requested with the values, before their own edits.
     """
 
     arrays: list[Array]
@@ -49,20 +48,20 @@ class ReadResult:
 
 
 def validate_timeout(timeout: Any) -> float:
-    """How long a page may be silent; InputError for what is no time."""
+    """Check the time in seconds that a page may be silent; InputError if it is invalid."""
     if isinstance(timeout, bool) or not isinstance(timeout, Real) or not float(timeout) > 0:
         raise InputError(f"timeout={timeout!r}; expected a number of seconds > 0")
     return float(timeout)
 
 
 class Reader:
-    """Reads values of one Viewer; each way of waiting takes the same steps.
+    """The reader of a Viewer's values; blocking and async reads take the same steps.
 
-    `can_reach_page` says whether a page could be listening at all: not in a script. `timeout` is
-    how many seconds a page that is there may say nothing.
+    `can_reach_page` is whether a page can be connected at all: not in a script. `timeout` is the
+    time in seconds that a connected page may be silent.
     """
 
-    saw_no_page: ClassVar[bool] = False  # some Viewer waited in vain, and no page was seen since
+    saw_no_page: ClassVar[bool] = False  # a wait timed out, and no page was seen since
 
     def __init__(
         self, network: Network, connection: Connection, *, can_reach_page: bool, timeout: float
@@ -82,10 +81,10 @@ class Reader:
         before_edits: bool = False,
         source_inputs: Sequence[str] = (),
     ) -> ReadResult:
-        """The values under `keys`; blocks, and delivers the page's messages meanwhile.
+        """Read values; block, and handle the page's messages meanwhile.
 
-        With `before_edits` each as it is before its own edits. `source_inputs` are inputs that the
-        values are of.
+        With `before_edits`, values are before their own edits. `source_inputs` are inputs to read
+        with the values that follow from them.
         """
         steps = self._read(keys, timeout, before_edits, source_inputs)
         try:
@@ -98,7 +97,7 @@ class Reader:
             steps.close()
 
     async def read_async(self, keys: Sequence[str], timeout: float | None = None) -> ReadResult:
-        """The same; lets other tasks go on meanwhile."""
+        """Read values as `read` does, while other tasks run."""
         steps = self._read(keys, timeout, False)
         try:
             while True:
@@ -110,7 +109,7 @@ class Reader:
             steps.close()
 
     def screenshot(self, timeout: float | None) -> bytes:
-        """The view as it is on screen, a PNG; PageNotConnected where no page has it."""
+        """A PNG of the view as it is on screen; PageNotConnected if no page shows it."""
         for done in self.wait_for_hello():
             blocking.wait_until(done)
         if self._connection.is_closed:
@@ -129,7 +128,7 @@ class Reader:
         return bytes(request.assemblers[0].data)
 
     def backend_name(self) -> str:
-        """Who computes what is read."""
+        """The name of the backend that computes the values."""
         for done in self.wait_for_hello():
             blocking.wait_until(done)
         if not self.is_page_available():
@@ -141,7 +140,7 @@ class Reader:
     def _read(
         self, keys: Sequence[str], timeout: float | None, unbent: bool, fed: Sequence[str] = ()
     ) -> Generator[IsDone, None, ReadResult]:
-        """The steps of a read: gives what is to be waited for, one after the other."""
+        """The steps of a read: a generator of conditions to wait for."""
         with self._network.hold_weights():
             return (yield from self._read_held(keys, timeout, unbent, fed))
 
@@ -172,7 +171,7 @@ class Reader:
         return ReadResult(arrays[: len(keys)], request.reply_revision, tuple(arrays[len(keys) :]))
 
     def read_parameters(self, records: Sequence[Value]) -> list[Array]:
-        """Parameters as the page that answers has them, all of one moment; blocks."""
+        """Read parameters from the page that replies, all of one moment; blocks."""
         request = self._connection.request_values(
             [value.key for value in records], [4 * value.readback.count for value in records]
         )
@@ -183,7 +182,7 @@ class Reader:
         return [to_value_array(v, a) for v, a in zip(records, request.arrays(), strict=True)]
 
     def wait_for_hello(self) -> Generator[IsDone, None, None]:
-        """The wait for a first hello, where one may come."""
+        """Wait for a first Hello, if a page may send one."""
         if self._connection.pages or self._connection.is_closed or not self._can_reach_page:
             return
         patience = HELLO_RETRY_TIMEOUT_S if Reader.saw_no_page else HELLO_TIMEOUT_S
@@ -200,7 +199,7 @@ class Reader:
         yield done
 
     def is_page_available(self) -> bool:
-        """Whether values come from a page; warns once when they don't where one was expected."""
+        """Whether values come from a page; warn once if they don't but a page was expected."""
         if self._connection.is_closed:
             raise PageError(VIEWER_CLOSED_MESSAGE)
         page = self._connection.active_page
@@ -226,10 +225,10 @@ class Reader:
 
 
 def nest_outputs(keys: Sequence[str], arrays: Sequence[Array | None]) -> object:
-    """Outputs as forward returns them, by their keys: `output`, `output[0]`, `output['a'][1]`.
+    """Nest outputs as forward returns them, by key: `output`, `output[0]`, `output['a'][1]`.
 
-    Lists and tuples are tuples. Where forward gives other things between its tensors, or a file has
-    outputs of other names, it is a dict by the keys.
+    Lists and tuples become tuples. If forward returns other objects between its tensors, or a file
+    has outputs with other names, the result is a dict by key.
     """
     paths = [_key_path(key) for key in keys]
     if len(keys) == 1 and "[" not in keys[0]:
@@ -239,7 +238,7 @@ def nest_outputs(keys: Sequence[str], arrays: Sequence[Array | None]) -> object:
 
 
 def _key_path(key: str) -> tuple[int | str, ...] | None:
-    """What stands in the brackets behind `output`; None for another key."""
+    """The path in the brackets after `output`; None for another key."""
     if not re.fullmatch(r"output(\[\d+\]|\['[^']*'\])+", key):
         return None
     steps = re.findall(r"\[(?:(\d+)|'([^']*)')\]", key)
@@ -247,7 +246,7 @@ def _key_path(key: str) -> tuple[int | str, ...] | None:
 
 
 def _nest(given: Mapping[Any, Array | None]) -> object:
-    """Arrays by paths as tuples and dicts; UNFIT where the numbers of a tuple are not all there."""
+    """Nest arrays by path to tuples and dicts; NOT_NESTED if indices of a tuple are missing."""
     if () in given:
         return given[()] if len(given) == 1 else NOT_NESTED
     parts: dict[int | str, dict[tuple[int | str, ...], Array | None]] = {}

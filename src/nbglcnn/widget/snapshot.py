@@ -1,4 +1,4 @@
-"""The snapshot that a saved notebook keeps: input, some layers' maps, output; a small PNG."""
+"""The snapshot in a saved notebook: input, some layers' maps, output; a small PNG."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from nbglcnn.pictures.bars import draw_bars, draw_number
 from nbglcnn.pictures.colors import Pixels
 from nbglcnn.plan.schema import Plan, Value
 
-MAX_BYTES = 90_000  # of the PNG: a notebook shall grow by less than 200 kB a Viewer
-MAX_PICTURES = 7  # pictures beside each other, input and output among them
-PICTURE_SIDE = 132  # pixels of one picture
+MAX_BYTES = 90_000  # of the PNG, so that a notebook grows by less than 200 kB per Viewer
+MAX_PICTURES = 7  # pictures side by side, including input and output
+PICTURE_SIDE = 132  # pixels per side of a picture
 GAP, TOP, BOTTOM = 16, 10, 44
-MAX_MAPS = 16  # of a layer
+MAX_MAPS = 16  # maps per layer
 INK, SECONDARY_INK, GRID_COLOR = (33, 33, 33), (97, 97, 97), "#e0e0e0"
-MAX_CURVES = 8  # one below the other; more stand in a mosaic
+MAX_CURVES = 8  # in one column; more are drawn as a mosaic
 
 
 Font = ImageFont.ImageFont | ImageFont.FreeTypeFont
@@ -33,7 +33,7 @@ def draw_snapshot(
     source: str,
     max_bytes: int = MAX_BYTES,
 ) -> bytes:
-    """The PNG of a network's values, of `max_bytes` bytes; `source` says who computed them."""
+    """Draw a PNG of a network's values, of at most `max_bytes`; `source` is the backend's name."""
     shown = [value for value in snapshot_values(plan) if value.key in values]  # a latent skips some
     size = PICTURE_SIDE
     while True:
@@ -44,9 +44,9 @@ def draw_snapshot(
 
 
 def snapshot_values(plan: Plan) -> list[Value]:
-    """Inputs, layers spread evenly over the network, outputs; at most STAGES in all.
+    """Inputs, layers spread evenly over the network, and outputs; at most MAX_PICTURES in all.
 
-    Of two networks that are compared: inputs, the last layer of both, and its difference.
+    For a comparison of two networks: inputs, the last layer of both, and its difference.
     """
     inputs = [v for v in plan.values if v.kind == "input"][:2]
     if plan.header.comparison.pairs:
@@ -94,13 +94,13 @@ def _draw(
 
 
 def _format_shape(value: Value) -> str:
-    own = len(value.shape) > 1 and value.shape[0] == value.nchw[0]  # an axis of images
+    own = len(value.shape) > 1 and value.shape[0] == value.nchw[0]  # a batch axis
     shape = value.shape[1:] if own else value.shape
-    return "x".join(map(str, shape)) or "scalar"  # Pillow's own font has no ×
+    return "x".join(map(str, shape)) or "scalar"  # Pillow's default font has no ×
 
 
 def _format_clipped(value: Value, array: Array, example: int) -> list[str]:
-    """How many numbers of a picture lie beyond its range."""
+    """The numbers of values below and above a picture's range, as text."""
     if pictures.draw_kind(value) not in ("grey", "rgb"):
         return []
     maps = pictures.example_maps(value, array, example)
@@ -119,7 +119,7 @@ def _truncate_text(pen: ImageDraw.ImageDraw, text: str, font: Font, width: int) 
 
 
 def _draw_value(value: Value, array: Array, example: int, size: int) -> Image.Image:
-    """One value, as the page has it: a number, bars, curves, classes, an image, maps."""
+    """Draw one value as the page does: a number, bars, curves, classes, an image or maps."""
     maps = pictures.example_maps(value, array, example)
     match pictures.draw_kind(value):
         case "number":
@@ -144,7 +144,7 @@ def _draw_value(value: Value, array: Array, example: int, size: int) -> Image.Im
 
 
 def _draw_curves(channels: pictures.Floats, size: int) -> Image.Image:
-    """Each channel as a curve around zero, in one range; up to CURVES one below the other."""
+    """Draw channels as curves in one range; up to MAX_CURVES in a column, more as a mosaic."""
     if len(channels) <= MAX_CURVES:
         shown, columns = channels, 1
         side = (size, min(size // 2, (size - len(channels) + 1) // len(channels)))
@@ -160,7 +160,7 @@ def _draw_curves(channels: pictures.Floats, size: int) -> Image.Image:
 
 
 def _scale_image(pixels: Pixels, width: int, height: int) -> Image.Image:
-    """As large as fits: whole multiples of a pixel, or averaged down."""
+    """Scale to the largest size that fits: by a whole number, or down by averaging."""
     image = Image.fromarray(pixels)
     scale = min(width / image.width, height / image.height)
     scale = int(scale) if scale >= 1 else scale

@@ -1,4 +1,4 @@
-"""What the Viewer's traits may hold: checks of what users and pages set, and what pages tell."""
+"""Validation of the Viewer's traits: values that users and pages set, and pages' reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nbglcnn.plan.schema import Plan, Value
 from nbglcnn.protocol import MAX_COMPARED, VIEWS, HoverTarget
 from nbglcnn.widget.connection import Page
 
-# What a page may set.
+# The traits that a page may set.
 PAGE_TRAITS = (
     "example",
     "selected",
@@ -29,12 +29,12 @@ PAGE_TRAITS = (
 
 
 def default_view(layer: object, pixel: object) -> str:
-    """What is shown of a layer, or of one of its pixels, where nobody says."""
+    """The default view of a layer, or of one of its pixels."""
     return "network" if layer is None else "maps" if pixel is None else "explain"
 
 
 def validate_example(index: int, batch: int) -> int:
-    """The number of an example in a batch of so many."""
+    """Check the index of an example in a batch of this size."""
     if index >= batch:
         raise TraitError(f"example {index}: the batch has {batch} examples, counted from 0")
     return index
@@ -43,7 +43,7 @@ def validate_example(index: int, batch: int) -> int:
 def validate_selection(
     value: dict[str, Any] | None, values: Sequence[Value]
 ) -> dict[str, Any] | None:
-    """A layer of the network, and a channel or None."""
+    """Check a selection: a layer of the network, and a channel or None."""
     if value is None:
         return None
     layer, channel = value.get("layer"), value.get("channel")
@@ -57,7 +57,7 @@ def validate_selection(
 
 
 def validate_image_ranges(ranges: Mapping[str, Any], values: Sequence[Value]) -> dict[str, Any]:
-    """What black and white of pictures are, by key: "layer", or the two numbers."""
+    """Check the values of black and white of pictures, by key: "layer", or two numbers."""
     found: dict[str, Any] = {}
     known = {value.key for value in values}
     for key, given in ranges.items():
@@ -82,9 +82,10 @@ def validate_image_ranges(ranges: Mapping[str, Any], values: Sequence[Value]) ->
 def validate_view(
     view: dict[str, Any], plan: Plan, feature_views: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """What `Viewer.view` may hold, with all of its keys; of a channel or pixel, one there is.
+    """Check and complete a value of `Viewer.view`; its channels and pixel must exist.
 
-    `feature_views` are the views of features, each with why it isn't there yet, "" where it is.
+    `feature_views` are the views of features, each with the reason why it is unavailable; "" if it
+    is available.
     """
     name, layer = view.get("name"), view.get("layer")
     channels, pixel = view.get("channels") or (), view.get("pixel")
@@ -123,7 +124,7 @@ def validate_view(
 
 
 def hover_record(spot: HoverTarget | None, values: Sequence[Value]) -> dict[str, Any] | None:
-    """`hover` for what a page says is under its pointer; None for what the network doesn't have."""
+    """The trait `hover` for a page's report; None for an element that the network doesn't have."""
     if spot is None:
         return None
     value = next((value for value in values if value.key == spot.layer), None)
@@ -143,9 +144,9 @@ def hover_record(spot: HoverTarget | None, values: Sequence[Value]) -> dict[str,
 
 
 def page_status(page: Page | None, plan: Plan, tested: str, at: str = "") -> dict[str, Any]:
-    """`status`: what the page heard last does; `tested` is what the parity check says of it.
+    """The trait `status`: the state of the page heard last; `tested` is the parity check's text.
 
-    `at` is when that was made.
+    `at` is the time of that check.
     """
     ran = page.last_run if page else None
     stage = page.progress if page else None
@@ -167,7 +168,7 @@ def page_status(page: Page | None, plan: Plan, tested: str, at: str = "") -> dic
 
 
 def hover_to_json(hover: dict[str, Any] | None, _: object) -> dict[str, Any] | None:
-    """`hover` for the page: JSON has no NaN and no infinity."""
+    """Convert `hover` to JSON, which has no NaN and no infinity."""
     if hover is None:
         return None
     value = hover["value"]

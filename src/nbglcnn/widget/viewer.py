@@ -1,4 +1,4 @@
-"""Viewer: a network's layers, live in a notebook page and back in numpy."""
+"""Viewer: a network's layers, live in a notebook page, and as numpy arrays."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ from nbglcnn.widget.traits import (
 
 HostType = TypeVar("HostType")
 
-# Each is made with a Host, in this order; what one uses of another comes before it.
+# Each is created with a ViewerHost, in this order: a feature comes after those that it uses.
 FEATURES: tuple[type[FeatureHost], ...] = (
     EditsHost,
     SourcesHost,
@@ -154,8 +154,8 @@ class Viewer(anywidget.AnyWidget):
         >>> viewer.activations["encoder.0"].shape
     """
 
-    # The loader asks for the code by its name, once a page. With hot reload pages import
-    # `widget.js` itself. As text: anywidget keeps widgets whose file it watches.
+    # The loader requests the code by its name, once per page. With hot reload, pages import
+    # `widget.js` itself. As text, because anywidget keeps widgets alive whose file it watches.
     _esm = (
         frontend.WIDGET_FILE
         if os.environ.get("ANYWIDGET_HMR")
@@ -163,7 +163,7 @@ class Viewer(anywidget.AnyWidget):
     )
     _code = traitlets.Dict(read_only=True).tag(sync=True)
 
-    # For pages that have a widget's state and not its output.
+    # For pages that have a widget's state but not its output.
     _snapshot_url = traitlets.Unicode("", read_only=True).tag(sync=True)
 
     running = traitlets.Bool(False, read_only=True).tag(sync=True)
@@ -173,8 +173,8 @@ class Viewer(anywidget.AnyWidget):
     )
     status = traitlets.Dict(read_only=True).tag(sync=True)
 
-    # Not synced: names are as many as they like, and pages get them as they get weights.
-    # Any would let None pass unasked.
+    # Not synced: the number of names has no limit, and pages get them as a blob, like weights.
+    # traitlets.Any would accept None without validation.
     classes: traitlets.TraitType[Any, Any] = traitlets.TraitType(())
     height = traitlets.Int(None, allow_none=True, min=100).tag(sync=True)
     example = traitlets.Int(0, min=0).tag(sync=True)
@@ -190,7 +190,7 @@ class Viewer(anywidget.AnyWidget):
     def _default_code(self) -> dict[str, str]:
         return frontend.blob_names()
 
-    source: Any  # the trait of the feature "sources"
+    source: Any  # trait of the feature "sources"
 
     _features: ClassVar[tuple[type[FeatureHost], ...]] = FEATURES
     _viewers_by_cell: ClassVar[dict[str, tuple[str, WeakSet[Viewer]]]] = {}
@@ -208,16 +208,16 @@ class Viewer(anywidget.AnyWidget):
         strict: bool = False,
         preprocess: Any = None,
     ) -> None:
-        timeout = validate_timeout(timeout)  # an error before minutes of work
+        timeout = validate_timeout(timeout)  # fail before minutes of work
         model = model_of(model, preprocess)
         with show_load_progress(model):
             self.network = Network(
                 model, x, observe=observe, precision=precision, classes=classes, strict=strict
             )
-        self._needs_snapshot = False  # a page is there that cannot draw
+        self._needs_snapshot = False  # a page that cannot draw is connected
         self._is_replaced = False
         self._plain_kernels_help: bool | None = (
-            None  # plain kernels: None untried, True taken, False useless
+            None  # plain kernels: None not tried, True in use, False no help
         )
         this = weakref.ref(self)
         self._connection = Connection(
@@ -265,7 +265,7 @@ class Viewer(anywidget.AnyWidget):
         self._sync_traits()
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # Python keeps whatever is set: a misspelt trait would change nothing and say nothing.
+        # Python accepts any attribute: a misspelt trait would change nothing, without an error.
         if not (name.startswith("_") or hasattr(type(self), name) or name in vars(self)):
             names = [*(n for n in self.traits(sync=True) if n[0] != "_"), "classes", "input"]
             for near in difflib.get_close_matches(name, names, 1, 0.75):
@@ -276,14 +276,14 @@ class Viewer(anywidget.AnyWidget):
                 )
         super().__setattr__(name, value)
 
-    # What the network is and gives
+    # Input and output
 
     @property
     def input(self) -> Any:
         """The current input: an array, or a tuple of arrays for several inputs.
 
         Reading returns a copy (while a source is on: float32, before edits of the input, read from
-        the page that has the pictures). The arrays of noise, which replace the random numbers of
+        the page with the source). The arrays of noise, which replace the random numbers of
         `forward`, follow the model's own inputs.
 
         Set it to another input of the same shape: the source is then off, and noise that is omitted
@@ -304,13 +304,13 @@ class Viewer(anywidget.AnyWidget):
         self._update_pages()
 
     def _replace_input(self, x: Any) -> None:
-        """Make an array the input, and the source off; pages are shown it later."""
+        """Set the input to an array, and turn the source off; the caller updates the pages."""
         self.network.set_input(x)
         if sources := self._host.find_host("sources"):
             sources.turn_off()
 
     def current_inputs(self) -> tuple[Array, ...]:
-        """Return copies of all inputs; of an input that a page feeds, the one of the last run.
+        """Return copies of all inputs; for an input that a page feeds, the array of the last run.
 
         Returns:
             A tuple of arrays: the model's own inputs, then noise.
@@ -351,7 +351,7 @@ class Viewer(anywidget.AnyWidget):
         Raises:
             InputError: If `x` doesn't fit. The old input stays.
             PageError: If another thread or callback set the input or weights before the page ran
-                `x`, or the page cannot answer.
+                `x`, or the page cannot reply.
         """
         with self.network.hold_weights():
             self._replace_input(x)
@@ -378,7 +378,7 @@ class Viewer(anywidget.AnyWidget):
 
         Raises:
             KeyError: If a value doesn't exist or isn't kept.
-            PageError: If the page cannot answer.
+            PageError: If the page cannot reply.
 
         Example:
             >>> value = await viewer.read("encoder.0")
@@ -433,7 +433,7 @@ class Viewer(anywidget.AnyWidget):
                 if source is not None:
                     self.source = source
         words = json.dumps(to_dict(edits)) if (edits := active_edits(self.network.edits)) else ""
-        now = self._connection.revision  # of what the page shows again
+        now = self._connection.revision  # the page shows the Viewer's own input again
         self._connection.send(verify_message(now, report, framework, edits=words))
         return report
 
@@ -453,7 +453,7 @@ class Viewer(anywidget.AnyWidget):
             plan, self._connection, tested, local, edits.store.present if edits else EditSnapshot()
         )
 
-    # Showing
+    # Views
 
     @property
     def layers(self) -> Layers:
@@ -492,7 +492,7 @@ class Viewer(anywidget.AnyWidget):
         channels = [channels] if isinstance(channels, int) else [int(one) for one in channels]
         name = self.layers[layer].name if isinstance(layer, int) else layer
         if name is not None:
-            self.network.value_records([name])  # KeyError
+            self.network.value_records([name])  # raises KeyError for an unknown name
         asked = {
             "name": view or default_view(name, pixel),
             "layer": name,
@@ -541,7 +541,7 @@ class Viewer(anywidget.AnyWidget):
     def snapshot(self, *, timeout: float | None = None) -> Image.Image:
         """Take a picture of the whole view as it is on screen, in the screen's own pixels.
 
-        If several pages show the Viewer, the first one to answer takes it.
+        If several pages show the Viewer, the first one to reply takes it.
 
         Args:
             timeout: The time in seconds without a message from the page after which this fails.
@@ -605,7 +605,7 @@ class Viewer(anywidget.AnyWidget):
             UnsupportedOperator: As in `nbglcnn.train`.
             OSError: If the file cannot be written.
         """
-        from nbglcnn.features.export import viewer_page  # which writes Viewers
+        from nbglcnn.features.export import viewer_page  # writes a Viewer as HTML
 
         traits = {name: getattr(self, name) for name in PAGE_TRAITS}
         del traits["height"], traits["presenting"]
@@ -912,7 +912,7 @@ class Viewer(anywidget.AnyWidget):
         if hasattr(self, "network"):
             self.network.local.close()
         super().close()
-        # ipywidgets puts None there; without it a closed Viewer says what it is.
+        # ipywidgets sets it to None; without that, a closed Viewer describes itself.
         self.__dict__.pop("_repr_mimebundle_", None)
 
     def _on_comm_closed(self) -> None:
@@ -922,7 +922,7 @@ class Viewer(anywidget.AnyWidget):
     # Pages
 
     def _feature_blob(self, name: str) -> memoryview | None:
-        """What pages ask for of a feature."""
+        """The blob of a feature that pages request by this name."""
         found = (one.blob(name) for one in self._host.all_features())
         return next((blob for blob in found if blob is not None), None)
 
@@ -930,20 +930,20 @@ class Viewer(anywidget.AnyWidget):
         return self.network.build_manifest(self._snapshot() if self._needs_snapshot else b"")
 
     def _update_pages(self) -> int:
-        """Bring the pages up to date; the revision that they are shown."""
+        """Update the pages with a new manifest; return its revision."""
         self._host.plan_changed()
         with self.network.lock:
             return self._connection.send_manifest(self._build_manifest())
 
     def _send_patches(self, patches: Sequence[Patch]) -> None:
-        """Bring them up to date by what has changed in the weights; anew where that is nothing."""
+        """Update the pages by patches of weights; with a new manifest if there are none."""
         if (carried := self.network.carried_weights) is not None:
             carried.publish_weights()
             return
         if not self._connection.pages:
             self._host.plan_changed()
-            return  # those that come later are offered what there is then
-        # A snapshot is drawn anew for a page that has no other picture.
+            return  # later pages get the manifest of their time
+        # A page that cannot draw needs a new snapshot.
         if self._needs_snapshot or not patches or not self._connection.send_patches(patches):
             self._update_pages()
 
@@ -953,7 +953,7 @@ class Viewer(anywidget.AnyWidget):
         self._sync_traits()
 
     def _adapt_manifest(self, target: Target) -> AssetManifest | None:
-        """What to show instead, on a page whose device can do less than the Plan asks for."""
+        """A new manifest if a page's device supports less than the Plan, or weights changed."""
         network = self.network
         offered = network.sent_graph and network.sent_graph[0]
         if (
@@ -966,13 +966,13 @@ class Viewer(anywidget.AnyWidget):
         return None
 
     def _update_parity(self) -> str:
-        """Go on with the parity check; what it has found of the page heard last, in words.
+        """Continue the parity check; return its verdict on the page heard last, as text.
 
-        Where values are wrong the fast kernels are left out, for good if that mends them.
+        If values are wrong, the fast kernels are turned off, for good if that helps.
         """
         network = self.network
         if network.is_volatile:
-            return ""  # each code would be another network, and so would each step
+            return ""  # each code or training step would be another network
         edits, injected = network.edits, network.injected
         self._parity.update(network.plan, network.graph, network.input_arrays, edits, injected)
         verdict = self._parity.verdict(self._connection.active_page, network.plan, edits)
@@ -980,14 +980,14 @@ class Viewer(anywidget.AnyWidget):
             return ""
         if not verdict.is_wrong or self._plain_kernels_help is False:
             return verdict.describe(network.plan, named=True)
-        # False where the plain ones were wrong as well.
+        # False if the plain kernels were wrong, too.
         self._plain_kernels_help = network.plan.header.target.fast_kernels
         network.toggle_fast_kernels()
         self._update_pages()
         return ""
 
     def _apply_page_precision(self) -> None:
-        """Compile again with the precision that a page asks for."""
+        """Compile again with the precision that a page requests."""
         asked, self._connection.requested_precision = self._connection.requested_precision, None
         if asked is None or asked == self.network.precision:
             return
@@ -999,7 +999,7 @@ class Viewer(anywidget.AnyWidget):
         self._update_pages()
 
     def _sync_traits(self) -> None:
-        """Bring the traits that pages tell up to date with the connection."""
+        """Handle queued messages, and update the traits that pages report."""
         page = self._connection.active_page
         if page is not None:
             Reader.saw_no_page = False
@@ -1010,7 +1010,7 @@ class Viewer(anywidget.AnyWidget):
             shown = any(p.health is None or p.health.views for p in self._connection.pages.values())
             (lifetime.keep_alive if shown else lifetime.allow_collection)(self)
         inbox = self._connection.message_queue
-        while inbox:  # one by one: what is done with one may hear of the next
+        while inbox:  # one by one: handling a message may receive the next
             message, buffers = inbox.pop(0)
             for one in self._host.all_features():
                 if take := one.messages.get(type(message)):
@@ -1027,7 +1027,7 @@ class Viewer(anywidget.AnyWidget):
         self.set_trait("status", page_status(page, plan, tested, verdict.clock if verdict else ""))
 
     def _release_old_viewers(self) -> None:
-        """Let an older Viewer of the same cell give its textures back: its view is gone."""
+        """Free the textures of an older Viewer of the same cell, whose view no longer exists."""
         cell = blocking.current_cell()
         if cell is None:
             return
@@ -1044,7 +1044,7 @@ class Viewer(anywidget.AnyWidget):
         viewers.add(self)
         Viewer._viewers_by_cell[name] = execution, viewers
 
-    # What Jupyter asks
+    # Calls from Jupyter
 
     def _handle_custom_msg(self, content: Any, buffers: Sequence[bytes | memoryview]) -> None:
         if self.comm is None or not marimo.is_duplicate(self.comm.comm_id, content):
@@ -1056,7 +1056,7 @@ class Viewer(anywidget.AnyWidget):
         Args:
             sync_data: The changed traits by name.
         """
-        # Those of a feature at once: each says what the other means.
+        # The traits of a feature are set together, because they depend on each other.
         shared = [one.page_writable for one in self._host.all_features() if one.page_writable]
         for names in shared:
             if told := {name: sync_data[name] for name in names if name in sync_data}:
@@ -1114,7 +1114,7 @@ class Viewer(anywidget.AnyWidget):
             protocol.warn_once(f"no snapshot: {error}")
         return data, metadata
 
-    # What traits may hold
+    # Validation of traits
 
     @traitlets.validate("example")
     def _validate_example(self, proposal: Any) -> int:
@@ -1133,7 +1133,7 @@ class Viewer(anywidget.AnyWidget):
         return self._validate_view_state(proposal["value"])
 
     def _validate_view_state(self, view: dict[str, Any]) -> dict[str, Any]:
-        # Also where no page shows it, as a script may be run.
+        # Also if no page shows the view, as in a script.
         return validate_view(view, self.network.plan, self._host.views())
 
     @traitlets.validate("classes")
@@ -1150,7 +1150,7 @@ class Viewer(anywidget.AnyWidget):
             self._update_pages()
 
     def _require_host(self, kind: type[HostType]) -> HostType:
-        """The host of a feature; InputError in a Viewer that was made without it."""
+        """The host of a feature; InputError if the Viewer was created without it."""
         found = next((one for one in self._host.feature_hosts if isinstance(one, kind)), None)
         if found is None:
             raise InputError(
@@ -1161,6 +1161,6 @@ class Viewer(anywidget.AnyWidget):
 
 
 def _handle_shared_traits(host: ViewerHost, feature: Feature, _: Any) -> None:
-    """Take what a page, or another Viewer that is linked to this one, has set."""
+    """Handle traits that a page, or another Viewer linked to this one, has set."""
     if not any(map(host.is_setting_trait, feature.page_writable)):
         feature.traits_changed()
