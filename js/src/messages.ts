@@ -18,12 +18,12 @@ export const MOST_STEPS = 50;
 export const ONE_STEP_MS = 1000;
 
 /**
- * What the page shall show: hashes of the Plan, of each of its weights, of each input array.
+ * The state for pages to show: hashes of the Plan, of each weight and of each input array.
  *
- * `revision` grows with every change; `sizes` are the bytes of every blob named here.
- * `snapshot` is the hash of a picture (PNG) for a page that cannot draw, `classes` that of a JSON
- * list of the names of the output's classes; "" when there is none. `injected` are the arrays that
- * edits, or steps that can be undone, put in the place of values.
+ * `revision` increases with every change; `sizes` has the bytes of every blob named here.
+ * `snapshot` is the hash of a picture (PNG) for a page that cannot draw. `classes` is the hash of
+ * a JSON list of the output's class names. Both are "" for none. `injected` are the hashes of the
+ * arrays that replace values, in edits or in steps that can be undone.
  */
 export interface Manifest {
   readonly type: "manifest";
@@ -37,7 +37,7 @@ export interface Manifest {
   readonly injected: readonly string[];
 }
 
-/** One part of a blob, in the message's only buffer; `count` parts make `bytes` bytes. */
+/** One chunk of a blob, in the message's only buffer; `count` chunks make `bytes` bytes. */
 export interface BlobChunk {
   readonly type: "blobchunk";
   readonly blob: string;
@@ -47,10 +47,10 @@ export interface BlobChunk {
 }
 
 /**
- * Other numbers in rectangles of weight textures make revision `base` the `revision`.
+ * New numbers for rectangles of weight textures, which turn revision `base` into `revision`.
  *
- * Each rectangle is (texture, layer, x, y, width, height) in texels; the message's only buffer has
- * the texels of all of them, one after the other: four float32 each, in rows.
+ * Each rectangle is (texture, layer, x, y, width, height) in texels. The message's only buffer has
+ * the texels of all rectangles, one after the other: four float32 per texel, row by row.
  */
 export interface Patches {
   readonly type: "patches";
@@ -60,12 +60,12 @@ export interface Patches {
 }
 
 /**
- * Asks for values under their keys, computed from `revision` or a later one.
+ * A request for values by key, computed from `revision` or a later one.
  *
- * Sent again with the same `id`, it asks for the `missing_chunks` parts, (index of the key, part),
- * of an answer, or for all of it when there are none listed. With `is_screenshot` it asks for no
- * value but for the view as it is on screen, a PNG, which comes like that of a first key; with
- * `before_edits` for each value before its own edits. With a `page` only that one answers.
+ * Sent again with the same `id`, it requests the `missing_chunks` of the reply, (index of the key,
+ * chunk), or the whole reply if none are listed. With `is_screenshot`, it requests no values but
+ * the view as it is on screen, a PNG, sent as the reply for the first key. With `before_edits`, it
+ * requests each value before its own edits. With a `page`, only that page replies.
  */
 export interface Read {
   readonly type: "read";
@@ -79,11 +79,10 @@ export interface Read {
 }
 
 /**
- * Asks one page for stretches of values, of exactly this revision: the parity check's samples.
+ * A request to one page for spans of values of exactly this revision, for the parity check.
  *
- * The `spans` of a key are (x, y, width) in texels of what reading its value draws. The page
- * sends them at once, and again by itself each time that a check is due, for as long as it shows
- * this Plan.
+ * The `spans` of a key are (x, y, width) in texels of the value's readback. The page sends the
+ * samples at once, and again whenever a check is due, as long as it shows this Plan.
  */
 export interface Probe {
   readonly type: "probe";
@@ -93,20 +92,20 @@ export interface Probe {
   readonly spans: readonly (readonly (readonly [number, number, number])[])[];
 }
 
-/** The answer to a Read has arrived whole, or isn't wanted any more. */
+/** The end of a Read: its reply is complete, or no longer needed. */
 export interface ReadDone {
   readonly type: "readdone";
   readonly read: string;
 }
 
 /**
- * What verify() found of this revision: each layer's largest error, and whether it matches.
+ * The result of verify() for this revision: each layer's largest error, and whether it matches.
  *
- * With a `page` it is what the parity check found there, in samples of every layer. `non_finite`
- * are the values that aren't finite: how many NaN and infinities, and the channel of the first, or
- * -1. `edits` were replayed; with a `page` as its ProbeReply said them. `note` is a sentence about
- * the first layer that differs, `float16_overflow` the first layer whose numbers do not fit into
- * 16 bits while the Plan has float16; "" for none.
+ * With a `page`, it is the result of the parity check there, from samples of every layer.
+ * `non_finite` lists the values that aren't finite: the number of NaN, of infinities, and the
+ * channel of the first, or -1. `edits` are the replayed edits; with a `page`, those of its
+ * ProbeReply. `note` is a sentence about the first layer that differs. `float16_overflow` is the
+ * first layer whose numbers do not fit into 16 bits, for a Plan in float16. Both are "" for none.
  */
 export interface VerifyResult {
   readonly type: "verifyresult";
@@ -120,12 +119,12 @@ export interface VerifyResult {
   readonly float16_overflow: string;
 }
 
-/** Another Viewer replaced this one: give the GPU's memory back until somebody asks again. */
+/** Another Viewer replaced this one: free the GPU's memory until this one is used again. */
 export interface ReleaseMemory {
   readonly type: "releasememory";
 }
 
-/** Python cannot work with this page; the view shows why. */
+/** Python is incompatible with this page; the view shows the reason. */
 export interface RejectPage {
   readonly type: "rejectpage";
   readonly page: string;
@@ -156,10 +155,10 @@ export interface MirrorFrame {
 }
 
 /**
- * A page's first words: who it is, which blobs it has, what its device can do.
+ * A page's first message: its identity, its cached blobs, and its device's capabilities.
  *
- * `target` is None when the page cannot run a network at all; `problem` says why then. `host` is
- * the application around the page and its version, as far as it says.
+ * `target` is None if the page cannot run a network at all; `problem` is then the reason. `host`
+ * is the application around the page with its version, if known.
  */
 export interface Hello {
   readonly type: "hello";
@@ -174,7 +173,7 @@ export interface Hello {
   readonly host: string;
 }
 
-/** Asks for these parts of a blob, all when none are listed. */
+/** A request for these chunks of a blob; for all chunks if none are listed. */
 export interface RequestBlob {
   readonly type: "requestblob";
   readonly page: string;
@@ -182,7 +181,7 @@ export interface RequestBlob {
   readonly chunks: readonly number[];
 }
 
-/** What the page is busy with, at least once a second while it is; restarts the time-outs. */
+/** The page's current activity, sent at least once a second while busy; restarts timeouts. */
 export interface Progress {
   readonly type: "progress";
   readonly page: string;
@@ -194,7 +193,8 @@ export interface Progress {
 /**
  * The page has computed every value of a revision.
  *
- * `is_remeasured`: once more, when it had come to rest, to measure a run with nothing beside it.
+ * `is_remeasured`: the page ran the revision once more when idle, to measure a run without other
+ * work.
  */
 export interface RunReport {
   readonly type: "runreport";
@@ -207,10 +207,10 @@ export interface RunReport {
 }
 
 /**
- * The graphics context, told when something of it changes: `losses` since the page was loaded.
+ * The state of the graphics context, sent on changes; `losses` counts since the page's load.
  *
- * `bytes` are what this Viewer's textures and buffers take in the page, `views` how often it is
- * shown there.
+ * `bytes` is the memory of this Viewer's textures and buffers in the page, `views` the number of
+ * its views there.
  */
 export interface ContextHealth {
   readonly type: "contexthealth";
@@ -222,9 +222,9 @@ export interface ContextHealth {
 }
 
 /**
- * Whether the page runs the network, and how many runs it has finished within the last second.
+ * Whether the page is running the network, and the number of runs finished in the last second.
  *
- * Told when it begins, four times a second while it goes on, and when it has ended.
+ * Sent when running starts, four times a second while it continues, and when it ends.
  */
 export interface RunRate {
   readonly type: "runrate";
@@ -233,7 +233,7 @@ export interface RunRate {
   readonly runs_per_second: number;
 }
 
-/** The pointer has come to an element; None: it has left the pictures. */
+/** The pointer has moved to another element; None: it has left the pictures. */
 export interface PointerHover {
   readonly type: "pointerhover";
   readonly page: string;
@@ -241,9 +241,9 @@ export interface PointerHover {
 }
 
 /**
- * An element of a value, or the three of a colour picture's pixel, whose `channel` is None.
+ * An element of a value, or a colour picture's pixel: three elements, `channel` None.
  *
- * `values` is empty while they are on their way, and for a value too large to be looked at.
+ * `values` is empty until the values arrive, and for a value that is too large to be read.
  */
 export interface HoverTarget {
   readonly layer: string;
@@ -254,9 +254,9 @@ export interface HoverTarget {
 }
 
 /**
- * One part of the float32 elements of `keys[key]` of a Read, in the message's only buffer.
+ * One chunk of the float32 elements of `keys[key]` of a Read, in the message's only buffer.
  *
- * Of a screenshot one part of the PNG.
+ * For a screenshot, one chunk of the PNG.
  */
 export interface Reply {
   readonly type: "reply";
@@ -270,12 +270,12 @@ export interface Reply {
 }
 
 /**
- * One part of the texels of a Probe's bands in its order, as float32 in the only buffer.
+ * One chunk of the texels of a Probe's spans, in order, as float32 in the only buffer.
  *
- * `edits` are those that they were computed with. Behind the texels come the elements of the input
- * `source_input` that they were computed from, where a source feeds one ("": Python's own).
- * `example_mismatches` names values in which an example differs from an earlier one of the same
- * input: (key, the earlier example, the other).
+ * `edits` are the edits that the samples were computed with. If a source feeds an input, the
+ * elements of that input for this run follow the texels, and `source_input` is its key ("" if all
+ * inputs are Python's). `example_mismatches` lists values in which an example differs from an
+ * earlier one with the same input: (key, earlier example, later example).
  */
 export interface ProbeReply {
   readonly type: "probereply";
@@ -290,9 +290,10 @@ export interface ProbeReply {
 }
 
 /**
- * A read that failed, or with an empty `id` whatever else did; the page stays alive.
+ * A failed read, or with an empty `id` any other failure; the page keeps working.
  *
- * An "edit" that failed, as a text in GLSL that the page's compiler refuses, leaves those before.
+ * After a failed "edit", such as GLSL code that the page's compiler rejects, the previous edits
+ * stay.
  */
 export interface PageFailure {
   readonly type: "pagefailure";
@@ -302,7 +303,7 @@ export interface PageFailure {
   readonly text: string;
 }
 
-/** Asks Python to compile the network again with this precision. */
+/** A request to compile the network again with this precision. */
 export interface SetPrecision {
   readonly type: "setprecision";
   readonly page: string;
@@ -310,10 +311,10 @@ export interface SetPrecision {
 }
 
 /**
- * The page's source has given it another picture; `rate` are those of the last second.
+ * The page's source has delivered another picture; `rate` is the number in the last second.
  *
- * `is_still`: no other follows by itself, so that this one can be compared and kept. Told at most
- * ten times a second, and always of the last one.
+ * `is_still`: no other picture follows by itself, so this one can be compared and kept. Sent at
+ * most ten times a second, and always for the last picture.
  */
 export interface SourceUpdate {
   readonly type: "sourceupdate";

@@ -122,23 +122,24 @@ def _read_known_part(
     known.
     """
     part = model.load_partial(x, known)
-    wrong = [
+    unsupported = [
         (node, error)
         for node, error in part.unsupported_nodes
         if not isinstance(error, DependsOnUnsupported)
     ]
-    if part.unsupported_nodes and not wrong:
+    if part.unsupported_nodes and not unsupported:
         return None
     # Nodes with too large outputs, or that decide by values what is computed, are not run
     # elsewhere.
     if not all(
-        isinstance(error, UnknownOutput) and node.op not in CONTROL_FLOW for node, error in wrong
+        isinstance(error, UnknownOutput) and node.op not in CONTROL_FLOW
+        for node, error in unsupported
     ):
         return None
-    names = [name for node, _ in wrong for name in node.outputs if name]
+    names = [name for node, _ in unsupported for name in node.outputs if name]
     found = run_onnx_file(model.source, part.graph, part.arrays, names) if names else {}
     given: dict[str, tuple[Array, str]] = {}
-    for node, error in wrong:
+    for node, error in unsupported:
         own = [name for name in node.outputs if name]
         if not all(name in found for name in own):
             found |= _run_node(part.graph, part.arrays, node)

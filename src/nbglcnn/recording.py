@@ -194,10 +194,10 @@ def _run_on_cluster(
     shared = [scattered()]
     waiting, tries = iter(todo), dict.fromkeys(todo, 0)
     threads = sum(client.nthreads().values()) or 1
-    flying = {submitted(rows): rows for rows in islice(waiting, TASKS_PER_THREAD * threads)}
-    completed: Any = as_completed(flying)  # type: ignore[no-untyped-call]
+    in_flight = {submitted(rows): rows for rows in islice(waiting, TASKS_PER_THREAD * threads)}
+    completed: Any = as_completed(in_flight)  # type: ignore[no-untyped-call]
     for future in completed:
-        rows = flying.pop(future)
+        rows = in_flight.pop(future)
         try:
             found = future.result()
         except (CancelledError, KilledWorker):  # the Plan may have been lost with its worker
@@ -213,7 +213,7 @@ def _run_on_cluster(
             if (following := next(waiting, None)) is None:
                 continue
             again, rows = submitted(following), following
-        flying[again] = rows
+        in_flight[again] = rows
         completed.add(again)
 
 

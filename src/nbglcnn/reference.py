@@ -395,8 +395,8 @@ def _run_hooked_model(
     from nbglcnn.load.torch.isolation.float64_reference import in_float64
     from nbglcnn.load.torch.record.module_calls import run_hooked, values_by_key
 
-    twin, _ = detached_copy(model.module)  # with the state that the user provided
-    state = twin.state_dict(keep_vars=True)
+    module_copy, _ = detached_copy(model.module)  # with the state that the user provided
+    state = module_copy.state_dict(keep_vars=True)
     for name, value in graph.parameters.items():
         # The Graph's weights may have been replaced since (with_parameters).
         data = graph.values[value].data
@@ -409,15 +409,15 @@ def _run_hooked_model(
     for at in range(len(tensors) - count, len(tensors)):
         if names_in[at] in bends:
             tensors[at] = bend_tensor(bends, names_in[at], tensors[at])
-    with in_float64(twin) if dtype is np.float64 else contextlib.nullcontext():
+    with in_float64(module_copy) if dtype is np.float64 else contextlib.nullcontext():
         cut = {
             node.module
             for node in graph.nodes
             if node.python_fallback and node.python_fallback.node is None
         }
-        with bend_hooks(twin, names_in, bends, cut):
+        with bend_hooks(module_copy, names_in, bends, cut):
             seen = run_hooked(
-                twin, tensors, kept, float32=_is_autocast(graph), twice=twice, python_modules=cut,
+                module_copy, tensors, kept, float32=_is_autocast(graph), twice=twice, python_modules=cut,
                 noise=count, arguments=graph.arguments,
             )  # fmt: skip
     given = _input_values(graph, arrays)

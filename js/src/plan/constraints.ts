@@ -16,72 +16,72 @@ const IDENTIFIER = "[a-zA-Z_][a-zA-Z0-9_]{0,63}";
 
 const HASH = "[0-9a-f]{32}";
 
-/** Whether it is an index into a list. */
+/** Whether the number is an index into the list. */
 function isIndex(number: number, items: readonly (unknown)[]): boolean {
   return (0 <= number && number < len(items));
 }
 
-/** The numbers that are no index into a list. */
+/** The numbers that are not an index into the list. */
 function outOfRange(numbers: readonly (number)[], items: readonly (unknown)[]): readonly (number)[] {
   return numbers.filter((number) => !(0 <= number && number < len(items))).map((number) => number);
 }
 
-/** The indices of a list, in words. */
+/** The valid indices of a list as text: "0 to 3", or "none". */
 function formatRange(items: readonly (unknown)[]): string {
   return ((len(items) > 0) ? `0 to ${(len(items) - 1)}` : "none");
 }
 
-/** The quotient, rounded up. */
+/** Return the quotient, rounded up. */
 function ceilDiv(number: number, by: number): number {
   return Math.floor(((number + by) - 1) / by);
 }
 
-/** How many elements a shape has; -1 where a size is negative. */
+/** The number of elements of a shape; -1 if a size is negative. */
 export function elementCount(shape: readonly (number)[]): number {
   return ((Math.min(...[0, ...shape]) === 0) ? prod(shape) : -1);
 }
 
-/** Whether they are axes of a shape, in ascending order. */
+/** Whether these are axes of the shape, in ascending order, with no negative size. */
 function isAxisList(axes: readonly (number)[], shape: readonly (number)[]): boolean {
   return (range(len(axes)).every((k) => (((k > 0) ? at(axes, (k - 1)) : -1) < at(axes, k) && at(axes, k) < len(shape))) && axes.every((axis) => (at(shape, axis) >= 0)));
 }
 
-/** The axes of the reader that a reach reads along. */
+/** The axes of the reader that a field map's windows read along. */
 function readerAxes(reach: FieldMap): readonly (number)[] {
   return reach.windows.filter((one) => (one.axis !== -1)).map((one) => one.axis);
 }
 
-/** The lengths of tables that don't have a row for each place along their axis. */
+/** The lengths of window tables that don't have one row per position of their axis. */
 function wrongTableSizes(reach: FieldMap): readonly (number)[] {
   return reach.windows.filter((one) => ((len(one.table) > 0) && ((one.axis < 0) || (len(one.table) !== at(reach.output_sizes, one.axis))))).map((one) => len(one.table));
 }
 
-/** The numbers of the reaches that a layer reads by. */
+/** The indices of the field maps that a layer uses. */
 function fieldMapIndices(layer: Layer): readonly (number)[] {
   return layer.dependencies.map(([, , number]) => number);
 }
 
-/** Which inputs of a pass are read as a value that isn't there or lies in another texture. */
+/** The inputs of a pass whose value doesn't exist or is in another texture. */
 function mismatchedInputs(step: Pass, values: readonly (Value)[]): readonly (number)[] {
   return [...step.input_values.entries()].filter(([k, one]) => ((one !== -1) && (!isIndex(one, values) || (at(values, one).texture !== at(step.inputs, k))))).map(([k]) => k);
 }
 
-/** The layout of an input that takes pictures, if it takes any. */
+/** The layout of an input that takes pictures; None for any other input. */
 function inferPictureLayout(shape: readonly (number | null)[], dtype: string): Input["layout"] | null {
   return (((len(shape) !== 4) || (has(shape, 0))) ? null : (((has(PICTURE_CHANNELS, at(shape, 1))) && (has(["float32", "uint8"], dtype))) ? "NCHW" : (((has(PICTURE_CHANNELS, at(shape, 3))) && (dtype === "uint8")) ? "NHWC" : null)));
 }
 
-/** Into how many strips a layout cuts a length, for a texture of this side. */
+/** The number of strips that a length is cut into; 1 if the layout has no strips. */
 function stripCount(length: number, side: number, layout_side: number): number {
   return ((layout_side > 0) ? ceilDiv(length, side) : 1);
 }
 
-/** Whether the words of layout.py's Layout, in its order, describe an area in the texture. */
+/** Whether the words of a `Layout` (layout.py) describe an area inside the texture. */
 function layoutFits(words: readonly (number)[], side: number, texture: Texture): boolean {
   return ((at(words, 7) === ceilDiv(at(words, 1), 4)) && ((at(words, 6) * at(words, 4)) <= at(words, 14)) && ((ceilDiv(at(words, 11), at(words, 6)) * at(words, 5)) <= at(words, 15)) && ((ceilDiv((at(words, 13) * at(words, 14)), stripCount((at(words, 13) * at(words, 14)), texture.width, side)) * stripCount((at(words, 12) * at(words, 15)), texture.height, side)) <= texture.width) && ((ceilDiv((at(words, 12) * at(words, 15)), stripCount((at(words, 12) * at(words, 15)), texture.height, side)) * stripCount((at(words, 13) * at(words, 14)), texture.width, side)) <= texture.height) && (((at(words, 8) * at(words, 9)) * at(words, 10)) <= texture.layers));
 }
 
-/** A header, and what rows look up in it. */
+/** A header, with the lookup tables that constraints use. */
 export interface HeaderIndex {
   readonly header: PlanHeader;
   readonly textures: readonly (Texture)[];
@@ -98,7 +98,7 @@ export interface HeaderIndex {
   readonly section_passes: number;
 }
 
-/** What rows look up. */
+/** Build the lookup tables of a header. */
 export function indexHeader(header: PlanHeader): HeaderIndex {
   return { header: header, textures: header.textures, programs: header.programs, values: header.values, inputs: header.inputs, value_indices: new Map([...header.values.entries()].map(([k, value]) => [value.key, k] as const)), input_keys: new Set(header.inputs.map((one) => one.key)), pass_textures: new Set(header.passes.map((step) => step.output)), readback_textures: new Set([...header.values.map((value) => value.readback.draw_pass.output), ...header.parameters.map((value) => value.readback.draw_pass.output)]), input_textures: new Set([...header.inputs.map((one) => one.staging), ...header.inputs.map((one) => one.pack_pass.output)]), weight_textures: new Set(header.weights.map((weight) => weight.texture)), carry_targets: header.carries.map((carry) => carry.target), section_passes: sum(header.sections.map((section) => section.count)) };
 }

@@ -15,13 +15,13 @@ export const IMAGE_RANGES = [[0.0, 1.0], [-1.0, 1.0], [0.0, 255.0]] as const;
 /**
  * Everything in a Plan except uniforms and weights.
  *
- * TypeScript's `PlanHeader` is generated from it.
+ * TypeScript's `PlanHeader` is generated from this class.
  *
  * Attributes:
  *     version: The version of the format.
  *     language: The language of the shaders.
  *     name: The name of the network.
- *     observe: The values that are kept.
+ *     observe: The setting for the values that are kept.
  *     target: The limits of the device.
  *     textures: All textures.
  *     programs: All shaders.
@@ -38,12 +38,12 @@ export const IMAGE_RANGES = [[0.0, 1.0], [-1.0, 1.0], [0.0, 255.0]] as const;
  *     batch: The number of examples per run.
  *     precision: The storage of activations and weights; arithmetic is always float32.
  *     comparison: The compared layers of two networks.
- *     field_maps: Which positions depend on which, for receptive fields.
+ *     field_maps: The dependencies between positions, for receptive fields.
  *     carries: State that persists between runs.
  *     tokens: The positions of tokens in an input's picture.
- *     preprocess: The keys of the layers between the picture, which is then the first input, and
+ *     preprocess: The keys of the layers between the picture, which is the first input then, and
  *         the model.
- *     shared_modules: For a name of a module without values, the keys of its other names.
+ *     shared_modules: For each module name without values, the keys of the module's other names.
  *     arguments: If `forward` has constants or nested arguments, its arguments by position. The
  *         key of an input is then its path (`sizes[0]`).
  *     constants: These constants by path, in Python syntax.
@@ -91,8 +91,8 @@ export interface PlanHeader {
  *     max_texture_units: The number of textures that a pass can read. Default: 16.
  *     float32_render: Whether the device renders 32-bit floats. If not, Plans for it have the
  *         precision float16. Default: True.
- *     fast_kernels: Whether operators use their faster kernels. False uses the plain ones, for
- *         devices on which the faster ones compute wrong numbers. Default: True.
+ *     fast_kernels: Whether operators use their faster kernels. False selects the plain kernels,
+ *         for devices on which the faster ones return wrong results. Default: True.
  */
 export interface Target {
   readonly max_texture_size: number;
@@ -137,7 +137,7 @@ export interface Program {
 }
 
 /**
- * One draw: a full-viewport triangle with `program` over `inputs` into every layer of `output`.
+ * One draw call: a full-viewport triangle with `program`, from `inputs` to all of `output`.
  *
  * Attributes:
  *     program: The index of the program.
@@ -145,10 +145,11 @@ export interface Program {
  *     output: The index of the texture that it writes.
  *     uniforms: The byte offset of its UNIFORM_BYTES in the Plan's uniforms.
  *     viewport: (width, height) in texels of the output.
- *     layer: The index of its layer; -1 for none.
- *     cost: The number of texture fetches, to predict time and to divide long passes.
- *     input_values: For each input the index of the Plan's value that it is, by that value's key,
- *         so that edits of the value apply; -1 for none of them. Empty if no input is a value.
+ *     layer: The index of the layer that it computes; -1 for none.
+ *     cost: The number of texture fetches, used to predict time and to divide long passes.
+ *     input_values: For each input, the index of the Plan's value that the pass reads, so that
+ *         edits of the value apply; -1 if the input is no such value. Empty if no input is a
+ *         value.
  */
 export interface Pass {
   readonly program: number;
@@ -162,7 +163,7 @@ export interface Pass {
 }
 
 /**
- * A part of a Plan that can run separately: consecutive passes.
+ * A part of a Plan that can run separately: a range of consecutive passes.
  *
  * Every pass is in one section. A section may read the results of earlier sections. Repeated runs
  * without a commit return the same values.
@@ -183,13 +184,13 @@ export interface Section {
 /**
  * The contents of a texture that no pass writes: RGBA texels, named by content hash.
  *
- * They are also the initial contents of a carry's target and of an input that may be omitted. In a
- * file, textures of 16-bit floats are float16, rounded to the nearest; elsewhere all are float32.
+ * The initial contents of a carry's target and of an optional input are weights too. In a file,
+ * textures of 16-bit floats are float16, rounded to nearest; elsewhere all are float32.
  *
  * Attributes:
  *     texture: The index of the texture.
  *     hash: The content hash.
- *     recipe: How the contents are packed.
+ *     recipe: The recipe that packs the contents.
  */
 export interface Weight {
   readonly texture: number;
@@ -198,11 +199,11 @@ export interface Weight {
 }
 
 /**
- * How a weight texture is packed.
+ * The recipe for packing a weight texture.
  *
  * Attributes:
- *     packer: The name of the packer.
- *     sources: The names of the constants.
+ *     packer: The name of the packing function.
+ *     sources: The names of the constants that it packs.
  *     arguments: The arguments of the packer.
  */
 export interface Recipe {
@@ -212,30 +213,30 @@ export interface Recipe {
 }
 
 /**
- * Where an input array is written.
+ * An input of the network, and how an array is written to it.
  *
- * Its elements are uploaded to `staging`, four per texel, and then `pack_pass` is drawn. A picture
- * becomes an input of float32, (n, 1, 3 or 4, h, w), from 0 to 1, or of uint8, from 0 to 255.
- * Pillow's bilinear, antialiased resampling applies.
+ * The array's elements are uploaded to `staging`, four per texel, and then `pack_pass` is drawn.
+ * An input that takes pictures is float32, (n, 1, 3 or 4, h, w), from 0 to 1, or uint8, from 0 to
+ * 255. Pictures are resized by Pillow's bilinear, antialiased resampling.
  *
  * Attributes:
  *     key: The name.
  *     shape: The shape, with the batch.
  *     dtype: The name of the numpy dtype.
  *     staging: The index of the staging texture.
- *     pack_pass: The pass from the staging texture to the input's own. If a weight fills its
- *         output, the input may be omitted.
+ *     pack_pass: The pass from the staging texture to the input's texture. If a weight fills that
+ *         texture, the input may be omitted.
  *     position_axes: The axes that distinguish positions, as in a Layer.
- *     layer: The index of the layer whose value it is, which Python computes; -1 for an input of
- *         the network. Those come first.
+ *     layer: The index of the layer whose value this is, if Python computes it; -1 for an input of
+ *         the network. The network's inputs come first.
  *     fit: How a picture of another size is fitted: `"crop"` crops its centre, `"letterbox"` adds
  *         black bars, `"stretch"` distorts it; `""` if the input takes no pictures.
  *     crop_fraction: The share of each side that `"crop"` and `"stretch"` keep.
- *     accepts_any_size: Whether Python takes pictures of any size; otherwise it refuses other
+ *     accepts_any_size: Whether Python accepts pictures of any size; otherwise it rejects other
  *         sizes.
  *     layout: The order of the axes; channels may be last for uint8.
- *     contributed: Whether a feature added it, after all others. It is not needed to show the
- *         network.
+ *     contributed: Whether a feature added it, after all other inputs. The display of the network
+ *         doesn't need it.
  */
 export interface Input {
   readonly key: string;
@@ -253,7 +254,7 @@ export interface Input {
 }
 
 /**
- * A tensor that can be read and drawn by its name.
+ * A tensor that can be read and displayed by its key.
  *
  * Attributes:
  *     key: The name.
@@ -263,24 +264,25 @@ export interface Input {
  *     nchw: The shape for display: images, channels, and a map's height and width.
  *     dtype: The name of the numpy dtype.
  *     texture: The index of the texture that contains it.
- *     layout: The positions of its elements in `texture`: row-major, maybe with another `nchw`.
+ *     layout: The positions of its elements in `texture`, in row-major order; its `nchw` may
+ *         differ.
  *     layout_words: `layout` as the 16 integers of GLSL's `struct Layout`.
- *     readback: How it is read.
- *     layer: The index of the first layer with this value, so that a module has its last layer's;
- *         -1 for an input.
+ *     readback: The pass and size for reading it.
+ *     layer: The index of the first layer with this value; a module has the index of its last
+ *         layer; -1 for an input.
  *     display_kind: How it is drawn.
- *     tokens: For attention weights, the indices of the Header's `tokens` of rows and columns; -1
- *         if unknown.
- *     value_range: Limits that the network implies, or black and white of a picture; None if only
- *         the numbers tell.
- *     edit_pass: Its edits run after this pass; -1 for before all passes, -2 if it cannot be
+ *     tokens: For attention weights, the indices into the Header's `tokens` for rows and columns;
+ *         -1 if unknown.
+ *     value_range: The limits that the network implies, or the values of black and white of a
+ *         picture; None if the limits depend on the data.
+ *     edit_pass: The pass after which its edits run; -1 for before all passes, -2 if it cannot be
  *         edited.
- *     view_of: The index of the value in the same texture that it is another name or a view of, so
- *         that edits of that apply here; -1 for none.
- *     shares_edits_of: The key of a value whose edits run here, too, except for injected arrays,
+ *     view_of: The index of the value of which this is an alias or a view in the same texture, so
+ *         that edits of that value apply here; -1 for none.
+ *     shares_edits_of: The key of a value whose edits apply here, too, except for injected arrays,
  *         because a contributed value may have other examples; `""` for none.
  *     per_example: Whether its first axis is the batch and each example is computed separately.
- *     mixing_layer: The first layer after it that computes across examples; `""` for none.
+ *     mixing_layer: The first later layer that computes across examples; `""` for none.
  */
 export interface Value {
   readonly key: string;
@@ -304,7 +306,7 @@ export interface Value {
 }
 
 /**
- * The position of each element of an nchw tensor in a texture array; see the module's text.
+ * The position of each element of an nchw tensor in a texture array; see the module docstring.
  *
  * Attributes:
  *     nchw: The shape of the tensor.
@@ -320,9 +322,9 @@ export interface Layout {
 }
 
 /**
- * How elements reach the CPU: draw `draw_pass`, then read `viewport` of its output.
+ * The readback of a tensor: draw `draw_pass`, then read `viewport` of its output.
  *
- * Each RGBA texel is four elements in order.
+ * Each RGBA texel contains four elements in order.
  *
  * Attributes:
  *     draw_pass: The pass to draw.
@@ -334,46 +336,46 @@ export interface Readback {
 }
 
 /**
- * One row of the table of layers: a leaf module's call, or an operator outside of leaf modules.
+ * One row of the layer table: a call of a leaf module, or an operator outside leaf modules.
  *
  * Attributes:
- *     name: The key in `activations`. For an operator of a PyTorch model, it names the containing
- *         module and the code: "block.0: relu", "attn: q @ k.T".
+ *     name: The key in `activations`. For an operator of a PyTorch model, it consists of the
+ *         containing module and the code: "block.0: relu", "attn: q @ k.T".
  *     operator: The ONNX operator: "Conv".
- *     module: PyTorch's class: "Conv2d"; "" for an ONNX file.
+ *     module: The PyTorch class: "Conv2d"; "" for an ONNX file.
  *     attributes: The attributes of `operator`.
  *     input_shapes: The shapes of the inputs, with the batch.
  *     output_shape: The shape of the output, with the batch.
- *     parameters: The number of trainable numbers.
- *     shared: The number of them that an earlier row has, too (a repeated module, tied weights).
- *         Sum up `parameters - shared` for the network's count.
+ *     parameters: The number of trainable parameters.
+ *     shared: The number of these parameters that an earlier row already counts (a repeated
+ *         module, tied weights). Sum up `parameters - shared` for the network's count.
  *     macs: Multiply–accumulate operations, for the whole batch.
  *     bytes: The size of the output as float32 in bytes, for the whole batch.
- *     description: The settings in PyTorch's words.
- *     inputs: The keys of the layers that it reads.
- *     operators: All operators that compute it, in order.
- *     operands: What `operator` reads at each of its inputs.
+ *     description: The settings in PyTorch's notation.
+ *     inputs: The keys of the layers whose outputs it reads.
+ *     operators: All operators that compute the row's value, in order.
+ *     operands: The inputs of `operator`, as Operand records.
  *     window: The sliding window of `operator`, if it has one.
  *     position_axes: The axes of the output that distinguish positions, in order. Elements along
  *         other axes (channels) count as one position.
  *     dependencies: Triples (reader, source, index into the Plan's `field_maps`). 0 is the output,
- *         1 and so on are `inputs`, higher numbers are values between them. The rows of a reader
- *         precede its rows as a source.
+ *         1 and so on are `inputs`, higher numbers are values between them. A value's triples as a
+ *         source precede its triples as a reader.
  *     role: Its role in stages and in the graph.
- *     short_name: The name in captions.
- *     explanation: The kind of the explanation for `operator`.
- *     is_composite: Whether other operators than `operator` compute it, too, so that there is no
+ *     short_name: The name for captions.
+ *     explanation: The kind of explanation for `operator`.
+ *     is_composite: Whether other operators contribute to the value, too, so that it has no
  *         explanation.
  *     formula: A function of x in Python syntax (`row` and `column` are the last two coordinates,
  *         `channel` the second one, `choose(channel, …)` the number of a channel, `slope` the
  *         second operand), or of the operands a, b, c and so on.
- *     bounds: The ends at which `formula` saturates; None for no end.
+ *     bounds: The ends at which `formula` saturates; None for an unbounded end.
  *     type: The common name: PyTorch's class, or the operator in PyTorch's spelling ("ReLU").
- *     label: The name in pictures if `name` is an exporter's number: "Conv 45".
- *     python: Why the model's own framework computes the value in Python, for the last input from
- *         Python; "" for a layer on the GPU.
+ *     label: The name in pictures if `name` is a number from an exporter: "Conv 45".
+ *     python: Why the model's own framework computes the value in Python; "" for a layer on the
+ *         GPU. The value then belongs to the last input that Python set.
  *     raw_shape: The shape of the result of `operator`, if other operators only move its elements.
- *     index_maps: The maps from elements of the value to elements of that result.
+ *     index_maps: The maps from elements of the value to elements of the result of `operator`.
  */
 export interface Layer {
   readonly name: string;
@@ -407,7 +409,7 @@ export interface Layer {
 }
 
 /**
- * What an operator reads at one of its inputs, for explaining a value.
+ * One input of an operator, used to explain a value.
  *
  * Attributes:
  *     kind: `"value"` or `"parameter"` (readable by `key`), `"number"` (a constant with equal
@@ -416,8 +418,8 @@ export interface Layer {
  *     key: The key of the value or parameter, if the Plan keeps it.
  *     number: The constant of `"number"`.
  *     shape: The shape in which the operator reads it.
- *     index_maps: The maps, one after the other, from an element in `shape` to the element of
- *         `key`.
+ *     The sliding window of a kernel or pool, one entry per spatial axis; empty for other
+ *         operators.
  */
 export interface Operand {
   readonly kind: "number" | "omitted" | "parameter" | "setting" | "unnamed" | "value";
@@ -435,9 +437,9 @@ export interface Operand {
  * Attributes:
  *     sizes: The sizes of the element's coordinates.
  *     strides: The stride of each coordinate in the source.
- *     offset: The source of the first element.
+ *     offset: The index in the source of the first element.
  *     axis: The coordinate that uses `table` in place of its stride; -1 for none.
- *     table: The number that each position along `axis` adds.
+ *     table: The offset that each position along `axis` adds to the index in the source.
  */
 export interface IndexMap {
   readonly sizes: readonly number[];
@@ -448,16 +450,16 @@ export interface IndexMap {
 }
 
 /**
- * How a kernel or pool slides, with one entry per spatial axis; empty for other operators.
+ * The window of a convolution or pool, one entry per spatial axis; empty for other operators.
  *
  * An operator that only pads has only `pads_begin` and `pads_end`. `auto_pad` is already resolved.
  *
  * Attributes:
- *     kernel: The size.
+ *     kernel: The kernel size.
  *     strides: The strides.
  *     dilations: The dilations.
- *     pads_begin: The padding before.
- *     pads_end: The padding after.
+ *     pads_begin: The padding at the start of each axis.
+ *     pads_end: The padding at the end of each axis.
  */
 export interface Window {
   readonly kernel: readonly number[];
@@ -512,7 +514,7 @@ export interface LayerPair {
  * Attributes:
  *     output_sizes: The number of positions along each axis of the reader.
  *     input_sizes: The number of positions along each axis of the source.
- *     windows: An AxisWindow for each axis of `input_sizes`, each with another axis of
+ *     windows: One AxisWindow per axis of `input_sizes`; no two use the same axis of
  *         `output_sizes`.
  */
 export interface FieldMap {
@@ -528,14 +530,15 @@ export interface FieldMap {
  * below `kernel`; transposed, on those i with i · stride − pad_begin + t · dilation = o.
  *
  * Attributes:
- *     axis: The axis of the reader; -1 if each position depends on all.
+ *     axis: The axis of the reader; -1 if each position depends on all positions of the source.
  *     kernel: The number of positions.
  *     stride: The stride.
  *     dilation: The dilation.
- *     pad_begin: The padding before.
+ *     pad_begin: The padding at the start of the axis.
  *     transposed: Whether the window is that of a transposed convolution.
- *     padding: What is outside the source: nothing (`"zeros"`), or what the padding repeats.
- *     table: The positions for each o, in place of the formula; empty for the formula.
+ *     padding: The padding: `"zeros"` depends on no position of the source, the others repeat
+ *         positions of it.
+ *     table: The positions for each o, instead of the formula; empty if the formula applies.
  */
 export interface AxisWindow {
   readonly axis: number;
@@ -565,7 +568,7 @@ export interface Carry {
 }
 
 /**
- * The positions in an input's picture that tokens stand for: a grid over the whole picture.
+ * The grid of positions that tokens represent; it covers the whole picture of an input.
  *
  * Attributes:
  *     input: The key of the input.

@@ -69,13 +69,16 @@ class ReceptiveFields:
                 if name != value and name not in readers:
                     continue
                 if name != value:
-                    own = list(readers[name])
-                    if len(own) == 1 and own[0][1] == self._identity_field(name):
-                        number[name] = own[0][0]
+                    reader_reads = list(readers[name])
+                    if len(reader_reads) == 1 and reader_reads[0][1] == self._identity_field(name):
+                        number[name] = reader_reads[0][0]
                     else:
                         last += 1
                         number[name] = last
-                        steps += [(reader, last, self._field_index(reach)) for reader, reach in own]
+                        steps += [
+                            (reader, last, self._field_index(reach))
+                            for reader, reach in reader_reads
+                        ]
                 for source, reach in self._source_receptive_fields(node, name):
                     readers.setdefault(source, {})[number[name], reach] = None
         for name, place in sources.items():
@@ -116,8 +119,8 @@ class ReceptiveFields:
             _view_flags(shape, self._position_flags(one), view)
             for shape, one, view in zip(shapes, (name, source), views, strict=True)
         ]
-        reader, read = flags
-        if reader is None or read is None:
+        reader, input_flags = flags
+        if reader is None or input_flags is None:
             sizes = [
                 _flagged_lengths(s, self._position_flags(o))
                 for s, o in zip(shapes, (name, source), strict=True)
@@ -128,11 +131,12 @@ class ReceptiveFields:
             p.AxisWindow()
             if along is None or along.axis not in at
             else msgspec.structs.replace(along, axis=at[along.axis])
-            for along, flag in zip(linked.windows, read, strict=True)
+            for along, flag in zip(linked.windows, input_flags, strict=True)
             if flag
         )
         sizes = [
-            _flagged_lengths(view, flag) for view, flag in zip(views, (reader, read), strict=True)
+            _flagged_lengths(view, flag)
+            for view, flag in zip(views, (reader, input_flags), strict=True)
         ]
         if sizes[0] == sizes[1] and all(one == p.AxisWindow(k) for k, one in enumerate(axes)):
             return _identity(math.prod(sizes[0]))

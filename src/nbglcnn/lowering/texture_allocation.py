@@ -21,7 +21,7 @@ def assign_formats(builder: Builder) -> None:
 
 
 def reuse_textures(
-    builder: Builder, kept: set[int], observe: str | Collection[str]
+    builder: Builder, pinned_textures: set[int], observe: str | Collection[str]
 ) -> dict[int, int]:
     """Let unobserved textures share memory if their lifetimes don't overlap.
 
@@ -43,15 +43,15 @@ def reuse_textures(
     for number, step in enumerate(builder.passes):
         # Choose the output before freeing the inputs: a pass must not write a texture that it
         # reads.
-        if step.output not in kept and step.output not in renamed:
+        if step.output not in pinned_textures and step.output not in renamed:
             pool = free.get(kind(step.output), [])
             renamed[step.output] = pool.pop() if pool else step.output
         for texture in dict.fromkeys((*step.inputs, step.output)):
-            if texture not in kept and last[texture] == number and texture in renamed:
+            if texture not in pinned_textures and last[texture] == number and texture in renamed:
                 free.setdefault(kind(texture), []).append(renamed[texture])
-    used = sorted({renamed.get(t, t) for t in [*kept, *last]})
+    used = sorted({renamed.get(t, t) for t in [*pinned_textures, *last]})
     compact = {old: new for new, old in enumerate(used)}
-    moved = {t: compact[renamed.get(t, t)] for t in [*kept, *last]}
+    moved = {t: compact[renamed.get(t, t)] for t in [*pinned_textures, *last]}
     builder.passes = [renumber_pass(step, moved) for step in builder.passes]
     builder.textures = [builder.textures[t] for t in used]
     if sum(texture.bytes for texture in builder.textures) > TEXTURE_BUDGET:

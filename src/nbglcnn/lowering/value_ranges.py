@@ -129,8 +129,8 @@ class ValueRanges:
         """The bounds after arithmetic with one number that is the same for all elements."""
         first, second = node.inputs
         data = self._graph.static_data(second)
-        turned = data is None and node.op in ("Add", "Mul", "Sub")
-        if turned:
+        is_swapped = data is None and node.op in ("Add", "Mul", "Sub")
+        if is_swapped:
             first, second = second, first
             data = self._graph.static_data(second)
         if data is None or data.dtype.kind != "f" or not data.size or (data != data.flat[0]).any():
@@ -138,7 +138,7 @@ class ValueRanges:
         by = float(data.flat[0])
         if not np.isfinite(by) or (by == 0 and node.op in ("Mul", "Div")):
             return UNBOUNDED
-        sign = -1.0 if turned and node.op == "Sub" else 1.0
+        sign = -1.0 if is_swapped and node.op == "Sub" else 1.0
 
         def made(x: float) -> float:
             return float(np.float32(sign * AFFINE_OPERATORS[node.op](x, by))) + 0.0  # avoids −0
@@ -189,11 +189,11 @@ def _map_end(of: Callable[[float], float], end: float | None) -> float | None:
 
 
 def _clip_end(
-    end: float | None, low: float | None, high: float | None, otherwise: float | None
+    end: float | None, low: float | None, high: float | None, default: float | None
 ) -> float | None:
     """One bound after clipping to `low` and `high`; `otherwise` if the bound is unknown."""
     if end is None:
-        return otherwise
+        return default
     end = end if low is None else max(end, low)
     return end if high is None else min(end, high)
 

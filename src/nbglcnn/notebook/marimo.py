@@ -77,11 +77,11 @@ def is_comm(comm: object) -> bool:
 
 def is_duplicate(name: str, content: Any) -> bool:
     """Whether a pump has already delivered this message to this comm; true once per delivery."""
-    taken = _delivered.get(name)
-    if not taken or content not in taken:
+    delivered_contents = _delivered.get(name)
+    if not delivered_contents or content not in delivered_contents:
         return False
-    while taken.popleft() != content:
+    while delivered_contents.popleft() != content:
         pass  # its duplicate preceded the cell
-    if not taken:
+    if not delivered_contents:
         del _delivered[name]
     return True

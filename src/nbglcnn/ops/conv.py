@@ -268,14 +268,14 @@ def pack_computed_kernel(
     packed = Tensor(
         b.create_texture(*layout.size), layout
     )  # never in strips: conv.glsl reads the texture directly
-    as_it_is = _kernel_orientation(weights.layout.nchw, inputs, outputs, steps, taps, groups)
+    orientation = _kernel_orientation(weights.layout.nchw, inputs, outputs, steps, taps, groups)
     b.draw(
-        PACK_KERNEL if as_it_is is None else PACK_KERNEL_TEXELS, packed, [weights],
+        PACK_KERNEL if orientation is None else PACK_KERNEL_TEXELS, packed, [weights],
         uniforms={
             "inputs": inputs, "outputs": outputs, "groups": groups, "taps": taps,
             "steps": (*steps, inputs * outputs * taps), "lines": each * taps, "factor": factor,
         },
-        constants=as_it_is or {}, fetches=16,
+        constants=orientation or {}, fetches=16,
     )  # fmt: skip
     return packed.texture
 

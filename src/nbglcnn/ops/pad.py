@@ -163,10 +163,10 @@ def _merge_paddings(paddings: Sequence[Padding]) -> list[Padding]:
     """Merge neighbouring axes without padding; unpadded axes of length 1 disappear."""
     axes: list[Padding] = []
     for padding in paddings:
-        still = not padding.before and not padding.after
-        if still and axes and not axes[-1].before and not axes[-1].after:
+        is_unpadded = not padding.before and not padding.after
+        if is_unpadded and axes and not axes[-1].before and not axes[-1].after:
             axes[-1] = Padding(axes[-1].length * padding.length)
-        elif not still or padding.length > 1:
+        elif not is_unpadded or padding.length > 1:
             axes.append(padding)
     return axes
 
@@ -180,7 +180,7 @@ def _draw_padded(
     before = [max(p.before, 0) for p in paddings]
     far = [max(p.before, p.after, 0) for p in paddings]
     # The number of folds for the farthest position; reflected maps of one pixel are clamped.
-    folds = max(
+    fold_count = max(
         -(-f // max(p.kept_length - (mode == 2), 1)) if p.kept_length > 1 or mode == 3 else 1
         for f, p in zip(far, paddings, strict=True)
     )
@@ -190,7 +190,7 @@ def _draw_padded(
         "before": before,
         "first": [p.kept_start for p in paddings],
         "kept": [p.kept_length for p in paddings],
-        "folds": folds,
+        "folds": fold_count,
         "margin": margin,
     }
     b.draw(

@@ -210,10 +210,10 @@ def _lower(b: Builder, node: Node) -> None:
     adaptive = "output_size" in node.attributes
     layout = b.layout(storage_nchw(shape))
     kernel, strides, dilations, begins = _window_3d(node)
-    beside = (kernel, dilations, begins) == (strides, (1, 1, 1), (0, 0, 0))
+    is_adjacent = (kernel, dilations, begins) == (strides, (1, 1, 1), (0, 0, 0))
     inside = all(o * s <= n for o, s, n in zip(places, strides, spatial, strict=True))
     plain = (layout.block, layout.phases) == ((1, 2, 2), (1, 1)) and not adaptive
-    if beside and inside and kernel == (1, 2, 2) and plain and x.layout == layout:
+    if is_adjacent and inside and kernel == (1, 2, 2) and plain and x.layout == layout:
         b.draw(MAX_POOL_GRADIENT_BLOCKS, b.output(node.outputs[0], layout), [x, y, dy], fetches=6)
         return
     if adaptive:

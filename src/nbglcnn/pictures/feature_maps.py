@@ -191,8 +191,8 @@ def color_limits(maps: Floats, channel: int, color_range: ColorRange) -> Limits:
     """The values at the low and high end of a channel's colours."""
     if isinstance(color_range, tuple | list):
         return np.float32(color_range[0]), np.float32(color_range[1])
-    of = maps if color_range == "layer" else maps[channel]
-    finite = of[np.isfinite(of)]
+    source_maps = maps if color_range == "layer" else maps[channel]
+    finite = source_maps[np.isfinite(source_maps)]
     if not finite.size:
         return np.float32(0), np.float32(0)
     return finite.min(), finite.max()

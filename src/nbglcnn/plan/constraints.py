@@ -808,7 +808,7 @@ CONSTRAINTS = (
 
 def broken_constraint(header: Header) -> str | None:
     """The message of the first constraint that a header violates; None if all hold."""
-    facts = index_header(header)
+    header_index = index_header(header)
     found: dict[RecordSet[Any], Sequence[Any]] = {}
     rows: Sequence[Constraint[Any]] = CONSTRAINTS
     for holds, says, records in (
@@ -817,6 +817,6 @@ def broken_constraint(header: Header) -> str | None:
         if records not in found:
             found[records] = records.select(header)
         for k, record in enumerate(found[records]):
-            if not holds(facts, k, record):
-                return says(facts, records.label(header, k), record)
+            if not holds(header_index, k, record):
+                return says(header_index, records.label(header, k), record)
     return None

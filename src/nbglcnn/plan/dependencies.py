@@ -84,21 +84,23 @@ def _check_index_maps(header: Header) -> str | None:
     sizes = {one.key: prod(one.shape) for one in (*header.values, *header.parameters)}
     for layer in header.layers:
         # A value that the Plan doesn't keep cannot be displayed, so its size doesn't matter.
-        ways = [(one.index_maps, one.shape, sizes.get(one.key)) for one in layer.operands]
-        ways.append(
+        mapped_operands = [
+            (one.index_maps, one.shape, sizes.get(one.key)) for one in layer.operands
+        ]
+        mapped_operands.append(
             (layer.index_maps, layer.output_shape, prod(layer.raw_shape or layer.output_shape))
         )
-        for moves, shape, size in ways:
+        for index_maps, shape, size in mapped_operands:
             count = prod(shape)
             if count == 0:
                 continue  # no elements to map
             what = f"layer {quote(layer.name)} moves elements of {join_text(shape, '×')}"
-            for move in moves:
+            for move in index_maps:
                 low, high = _source_range(move, count)
                 if low < 0 or high < 0:
                     return f"{what} that are not there"
                 count = high + 1
-            if len(moves) > 0 and size is not None and count > size:
+            if len(index_maps) > 0 and size is not None and count > size:
                 return f"{what} from outside of a value: element {count - 1} of {size}"
     return None
 

@@ -83,8 +83,8 @@ def _tile_columns(tiles: int, width: int, height: int, texels: int) -> int:
     least two rows, because devices draw 2×2 squares. Other numbers of rows are for sizes that split
     badly: 448 × 7 texels are shaded as 448 × 8, and as seven bins they leave a second thread idle.
     """
-    most = max(1, min(tiles, ROW_TILES, ROW_TEXELS // texels))
-    fewest = max(-(-tiles // most), 2 if height == 1 else 1)
+    max_columns = max(1, min(tiles, ROW_TILES, ROW_TEXELS // texels))
+    min_rows = max(-(-tiles // max_columns), 2 if height == 1 else 1)
 
     def cost(rows: int) -> float:
         columns = -(-tiles // rows)
@@ -93,11 +93,11 @@ def _tile_columns(tiles: int, width: int, height: int, texels: int) -> int:
             across * SHADE_BLOCK * -(-down // SHADE_BLOCK)
         )  # because SwiftShader's two threads alternate
         return (by_rows + 2 * _busier_thread_texels(across, down)) * (
-            ROW_COST if rows > fewest else 1
+            ROW_COST if rows > min_rows else 1
         )
 
-    splits = texels & (texels - 1) == 0 or -(-tiles // fewest) * width <= BIN_TEXELS
-    rows = (fewest, *(k for k in (2, 4) if fewest < k <= tiles and not splits))
+    splits = texels & (texels - 1) == 0 or -(-tiles // min_rows) * width <= BIN_TEXELS
+    rows = (min_rows, *(k for k in (2, 4) if min_rows < k <= tiles and not splits))
     return -(-tiles // min(rows, key=cost))
 
 

@@ -144,7 +144,7 @@ def _measure_passes(passes: Sequence[Pass], draw: Callable[[Pass], None], clock:
     if not passes:
         return 0.0
 
-    def again(repeats: int) -> float:
+    def measure_repeats(repeats: int) -> float:
         def work() -> None:
             for _ in range(repeats):
                 for step in passes:
@@ -152,9 +152,9 @@ def _measure_passes(passes: Sequence[Pass], draw: Callable[[Pass], None], clock:
 
         return clock.measure_ms(work) / repeats
 
-    again(1)
-    once = again(1)
+    measure_repeats(1)
+    once = measure_repeats(1)
     repeats = (
         1 if once >= MIN_SAMPLE_MS else min(MAX_REPEATS, int(MIN_SAMPLE_MS / max(once, 1e-3)) + 1)
     )
-    return min(again(repeats) for _ in range(ATTEMPTS))
+    return min(measure_repeats(repeats) for _ in range(ATTEMPTS))

@@ -500,8 +500,8 @@ class Session:
                 values = self._requested_values(values, (read,) if isinstance(read, str) else read)
             count = batching.example_count(self.plan.header, arrays)
 
-            def run(piece: batching.InputArrays) -> dict[str, Array]:
-                self._write_inputs(piece)
+            def run(batch_inputs: batching.InputArrays) -> dict[str, Array]:
+                self._write_inputs(batch_inputs)
                 self._call_device(partial(self._run, sections))
                 return {value.key: self.read(value.key) for value in values}
 

@@ -171,18 +171,18 @@ class SessionEdits:
             )
             if edit.skips_upstream:
                 self._latent_textures[stack.value_index] = target
-            chosen: _TableKey = stack.value_index, edit.channels
+            table_key: _TableKey = stack.value_index, edit.channels
             array = table = self._upload_table(
-                chosen, partial(bending.channel_table, value, edit.channels)
+                table_key, partial(bending.channel_table, value, edit.channels)
             )
-            contents.append(chosen)
+            contents.append(table_key)
             if edit.array_hash:
-                given = bending.pack_texels(arrays[edit.array_hash])
+                texels = bending.pack_texels(arrays[edit.array_hash])
                 # Keyed by contents, not by `array_hash`: a latent's array has one name for every
                 # code.
-                numbers = blake2b(given.data).digest()
-                array = self._upload_table(numbers, partial(np.asarray, given))
-                contents.append(numbers)
+                data_digest = blake2b(texels.data).digest()
+                array = self._upload_table(data_digest, partial(np.asarray, texels))
+                contents.append(data_digest)
             source = before
             for stage in range(bending.pass_count(edit)):
                 last = stage == bending.pass_count(edit) - 1

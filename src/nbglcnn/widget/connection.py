@@ -213,10 +213,10 @@ class Connection:
     def split_by_revision(self, revision: int) -> tuple[list[Page], list[Page]]:
         """The pages that can run this revision but have not yet, and the pages that have."""
         with self._lock:
-            late = [
+            outdated_pages = [
                 p for p in self.usable_pages if p.last_run is None or p.last_run.revision < revision
             ]
-            return late, [p for p in self.usable_pages if p not in late]
+            return outdated_pages, [p for p in self.usable_pages if p not in outdated_pages]
 
     def send(self, message: msgspec.Struct, *buffers: memoryview) -> None:
         """Send one message to every page."""
@@ -241,8 +241,8 @@ class Connection:
         )
         for name in offer.blobs:
             # A page that cannot render gets no weights, only the layer table and a snapshot.
-            still = name in (offer.plan, offer.snapshot)
-            wanting = [p for p in self.pages.values() if not p.problem or still]
+            is_static_blob = name in (offer.plan, offer.snapshot)
+            wanting = [p for p in self.pages.values() if not p.problem or is_static_blob]
             if any(name not in page.cached_blobs for page in wanting):
                 self._send_blob(name)
                 for page in wanting:
@@ -317,10 +317,10 @@ class Connection:
             if failure and alive <= set(request.failures):
                 raise FAILURE_ERRORS.get(failure.kind, PageError)(failure.text)
             seen = [p.last_message_time for p in asked if request.responder in (None, p.id)]
-            quiet = _now() - max([request.last_reply_time, *seen])
+            silence_s = _now() - max([request.last_reply_time, *seen])
             if (
                 request.target_page
-                and quiet > min(RESEND_TIMEOUT_S, timeout / 3)
+                and silence_s > min(RESEND_TIMEOUT_S, timeout / 3)
                 and len(self.usable_pages) > 1
             ):
                 # The page was closed or reloaded: the other pages show the last input that it fed.
@@ -329,14 +329,16 @@ class Connection:
                 request.target_page, request.last_reply_time = "", _now()
                 self.send(_read_message(request))
                 return False
-            if quiet > min(RESEND_TIMEOUT_S, timeout / 3) and not request.is_resent:
+            if silence_s > min(RESEND_TIMEOUT_S, timeout / 3) and not request.is_resent:
                 request.is_resent = True
                 self.resent_requests += 1
-                partly = len(request.missing_chunks) < sum(
+                has_partial_reply = len(request.missing_chunks) < sum(
                     protocol.chunk_count(len(a.data)) for a in request.assemblers
                 )
-                self.send(_read_message(request, request.missing_chunks if partly else ()))
-            if quiet > timeout:
+                self.send(
+                    _read_message(request, request.missing_chunks if has_partial_reply else ())
+                )
+            if silence_s > timeout:
                 page = self.active_page
                 if page is not None and page.health is not None and page.health.lost:
                     raise ContextLost(
@@ -385,8 +387,8 @@ class Connection:
             self._handle_hello(message)
         else:
             with self._lock:
-                told = self._handle_message(message, buffers)
-            if not told:
+                should_notify = self._handle_message(message, buffers)
+            if not should_notify:
                 return
         self._on_change()
 

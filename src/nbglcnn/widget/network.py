@@ -649,10 +649,10 @@ class Network:
         """The name of the backend that computes in this process."""
         return self.local.backend_name(self.plan)
 
-    def snapshot(self, example: int, most: int = pictures.MAX_BYTES) -> bytes:
+    def snapshot(self, example: int, max_bytes: int = pictures.MAX_BYTES) -> bytes:
         """A PNG of the network's values for one example of the input, of at most `most` bytes."""
         self._hash_changed_weights()
-        now = self.revision, example, most
+        now = self.revision, example, max_bytes
         if self._snapshot is None or self._snapshot[0] != now:
             names = {value.key for value in pictures.snapshot_values(self.plan)}
             if self.has_active_edits:
@@ -667,7 +667,10 @@ class Network:
                     self.patches,
                     self.python_values,
                 )
-            self._snapshot = now, pictures.draw_snapshot(self.plan, values, example, source, most)
+            self._snapshot = (
+                now,
+                pictures.draw_snapshot(self.plan, values, example, source, max_bytes),
+            )
         return self._snapshot[1]
 
 

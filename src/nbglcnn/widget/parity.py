@@ -143,7 +143,7 @@ class ParityCheck:
         change.
         """
         revision, name = self._connection.revision, hash_edits(edits)
-        rests = self._are_edits_stable(name)
+        are_edits_stable = self._are_edits_stable(name)
         for page in self._connection.usable_pages:
             device = page.id, plan.hash, name
             verdict = self._verdicts.get(device)
@@ -167,7 +167,7 @@ class ParityCheck:
                 self._send_verdict(page, verdict)
             asked = known or device in self._running or page.probed_state == (revision, name)
             if (
-                rests
+                are_edits_stable
                 and not asked
                 and _has_run(page, revision)
                 and not _has_stale_python_values(page, plan)
@@ -254,12 +254,12 @@ class ParityCheck:
                 )
             self._store_verdict(device, plan, replace(verdict, timestamp=time.time()))
 
-        begin = threading.Thread(target=judge, daemon=True).start
+        start_thread = threading.Thread(target=judge, daemon=True).start
         loop = self._event_loop
         if again and loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(begin)  # after the running cell
+            loop.call_soon_threadsafe(start_thread)  # after the running cell
         else:
-            begin()
+            start_thread()
         return device[2]
 
     def _store_verdict(self, device: CheckKey, plan: Plan, verdict: ParityVerdict) -> None:
@@ -354,17 +354,17 @@ def _has_stale_python_values(page: Page, plan: Plan) -> bool:
 
 
 def _split_source_input(
-    plan: Plan, arrays: Sequence[Array], fed: str, samples: Float32
+    plan: Plan, arrays: Sequence[Array], source_key: str, samples: Float32
 ) -> tuple[Float32, Sequence[Array]] | None:
     """Split the input that a source fed off the samples; return the samples and all inputs.
 
     None if the values from Python belong to an earlier input.
     """
-    if fed == "":
+    if source_key == "":
         return samples, arrays
-    at = [record.key for record in plan.inputs].index(fed)
+    at = [record.key for record in plan.inputs].index(source_key)
     count = sum(4 * width for bands in plan_spans(plan).values() for _, _, width in bands)
-    [value] = [value for value in plan.values if value.key == fed]
+    [value] = [value for value in plan.values if value.key == source_key]
     array = to_value_array(value, samples[count:])
     if plan.in_python and array.tobytes() != np.asarray(arrays[at], array.dtype).tobytes():
         return None
@@ -378,11 +378,13 @@ def example_mismatches(plan: Plan, arrays: Sequence[Array], found: Arrays) -> Ex
     if not own or batch < 2:
         return ()
     given = [b"".join(array[k].tobytes() for array in own) for k in range(batch)]
-    twins = [(given.index(one), k) for k, one in enumerate(given) if given.index(one) < k]
+    equal_input_pairs = [
+        (given.index(one), k) for k, one in enumerate(given) if given.index(one) < k
+    ]
     return [
         (key, *pair)
         for key, value in found.items()
-        for pair in twins
+        for pair in equal_input_pairs
         if value.ndim and len(value) == batch and not _is_equal(*(value[k] for k in pair))
     ]
 

@@ -91,9 +91,9 @@ def validate_view(
     channels, pixel = view.get("channels") or (), view.get("pixel")
     if why := feature_views.get(str(name)):
         raise TraitError(why)
-    there = dict.fromkeys(("compare", "train", "teach"), False)
-    there |= {one: why == "" for one, why in feature_views.items()}
-    known = [one for one in VIEWS if there.get(one, True)]
+    is_available = dict.fromkeys(("compare", "train", "teach"), False)
+    is_available |= {one: why == "" for one, why in feature_views.items()}
+    known = [one for one in VIEWS if is_available.get(one, True)]
     if name not in known:
         raise TraitError(f"unknown view {name!r}; expected one of {', '.join(known)}")
     whole = {"name": name, "layer": layer, "channels": list(channels), "pixel": pixel}
