@@ -123,18 +123,18 @@ def record(
                 "model": attributes["model"],
             }
             array.update_attributes(own)
-        there = group.require_array(DONE_ARRAY, shape=(count,), chunks=(size,), dtype="bool")
-        _write(plan, source, arrays, there, size, client)
+        recorded = group.require_array(DONE_ARRAY, shape=(count,), chunks=(size,), dtype="bool")
+        _write(plan, source, arrays, recorded, size, client)
     result: zarr.Group = library.open_group(path, mode="r")
     return result
 
 
 def _write(
-    plan: Plan, source: _Examples, arrays: Mapping[str, Any], there: Any, size: int, client: Any
+    plan: Plan, source: _Examples, arrays: Mapping[str, Any], recorded: Any, size: int, client: Any
 ) -> None:
     from tqdm.auto import tqdm
 
-    count, known = len(source), there[:]
+    count, known = len(source), recorded[:]
     todo = [
         range(first, min(first + size, count))
         for first in range(0, count, size)
@@ -148,7 +148,7 @@ def _write(
         for rows, found in computed(plan, source, todo, [*arrays], client):
             for key, array in arrays.items():
                 array[rows.start : rows.stop] = found[key]
-            there[rows.start : rows.stop] = True  # last: a chunk only counts when it is complete
+            recorded[rows.start : rows.stop] = True  # last: a chunk only counts when it is complete
             bar.update(len(rows))
 
 

@@ -402,8 +402,8 @@ def _run_hooked_model(
         data = graph.values[value].data
         assert data is not None
         np.copyto(state[name].detach().numpy(), data)
-    unseen = edited_values(graph, keys_without_hook(graph, bends)) if bends else set[str]()
-    kept = _required_keys(graph, names, unseen)
+    unhooked_values = edited_values(graph, keys_without_hook(graph, bends)) if bends else set[str]()
+    kept = _required_keys(graph, names, unhooked_values)
     tensors = [torch.from_numpy(np.array(a)) for a in arrays]
     count, names_in = len(graph.noise), [key.name for key in _input_keys(graph)]
     for at in range(len(tensors) - count, len(tensors)):
@@ -417,8 +417,8 @@ def _run_hooked_model(
         }
         with bend_hooks(module_copy, names_in, bends, cut):
             seen = run_hooked(
-                module_copy, tensors, kept, float32=_is_autocast(graph), twice=twice, python_modules=cut,
-                noise=count, arguments=graph.arguments,
+                module_copy, tensors, kept, float32=_is_autocast(graph), twice=twice,
+                python_modules=cut, noise=count, arguments=graph.arguments,
             )  # fmt: skip
     given = _input_values(graph, arrays)
     known = values_by_key(graph, arrays, seen.arrays, seen.root) | given
@@ -461,14 +461,14 @@ def _complete_values(
 
 
 def _required_keys(
-    graph: Graph, names: Collection[str] | None = None, unseen: Container[str] = ()
+    graph: Graph, names: Collection[str] | None = None, unhooked_values: Container[str] = ()
 ) -> set[str]:
     """The keys of inputs, outputs and module calls that `from_cache` needs for the required keys.
 
     Keys of `unseen` values are excluded: they have other values in the Graph than in hooks.
     """
     wanted = [key.value for key in graph.keys if names is None or key.name in names]
-    keys = [key for key in graph.keys if key.value not in unseen]
+    keys = [key for key in graph.keys if key.value not in unhooked_values]
     seen = {key.value for key in keys if key.kind in ("input", "output") or key.module_type}
     constant = {name for name, value in graph.values.items() if value.data is not None}
     steps = nodes_to_compute(graph, seen | constant, wanted)

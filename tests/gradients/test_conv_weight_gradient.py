@@ -88,7 +88,7 @@ def test_in_pages_the_gradient_of_filters_is_the_same(
 @pytest.mark.parametrize("fragments", [1, 144, 100_000])
 def test_parts_are_neither_too_long_nor_without_work(images, places, fragments) -> None:
     together = images if images < 3 else 4
-    batch, (rows, columns) = _sum_partition(images, together, places, fragments, turns=0)
+    batch, (rows, columns) = _sum_partition(images, together, places, fragments, iterations=0)
     strips = -(-places[1] // rows) * -(-places[2] // columns)
     parts = -(-images // batch) * strips
     terms = batch * places[0] * rows * columns

@@ -27,7 +27,7 @@ class AutoencoderNet(nn.Module):
 
     def __init__(self, has_bypass: bool = False, has_loss_outputs: bool = False) -> None:
         super().__init__()
-        self.around, self.told = has_bypass, has_loss_outputs
+        self.has_bypass, self.has_loss_outputs = has_bypass, has_loss_outputs
         self.encoder = nn.Sequential(
             nn.Conv2d(1, 5, 3, 2, 1), nn.BatchNorm2d(5), nn.ReLU(), nn.Conv2d(5, 6, 3, 2, 1),
             nn.ReLU(), nn.Flatten(), nn.Linear(6 * 3 * 4, 7),
@@ -42,9 +42,9 @@ class AutoencoderNet(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor | tuple[torch.Tensor, ...]:
         code = self.encoder(x)
         y = self.decoder(code)
-        if self.around:
+        if self.has_bypass:
             y = y + self.first(x).sum(1, keepdim=True)
-        return (y, self.deviation(code), x.mean()) if self.told else y
+        return (y, self.deviation(code), x.mean()) if self.has_loss_outputs else y
 
 
 X = RANDOM.standard_normal((1, 1, 12, 16)).astype(np.float32)
@@ -133,7 +133,7 @@ def test_bends_stand_behind_the_code_and_those_of_spared_layers_wait(session: Se
 
 
 def test_what_the_decoder_needs_besides_the_code_runs() -> None:
-    model = make_net(around=True)
+    model = make_net(has_bypass=True)
     with Session(nbglcnn.compile(model, X)) as session:
         keys, _ = skipped_layers(session.plan, "encoder.6")
         assert "encoder.5" in keys and "first" not in keys
@@ -146,7 +146,7 @@ def test_what_the_decoder_needs_besides_the_code_runs() -> None:
 
 def test_outputs_that_do_not_follow_from_the_code_are_spared() -> None:
     """As in a VAE's loss: a latent before one of these outputs doesn't keep the encoder running."""
-    model = make_net(told=True)
+    model = make_net(has_loss_outputs=True)
     with Session(nbglcnn.compile(model, X)) as session:
         session.set_edits([latent_edit("decoder.0")], {"code": np.ones((1, 72, 1, 1), np.float32)})
         found = session.run(X)
@@ -160,7 +160,7 @@ def test_every_cut_of_a_network_gives_what_injecting_there_gives() -> None:
 
     torch.manual_seed(1)
     models: list[tuple[nn.Module, np.ndarray]] = [
-        (make_net(around=True, told=True), X),
+        (make_net(has_bypass=True, has_loss_outputs=True), X),
         (UNet().eval(), RANDOM.standard_normal((1, 3, 16, 16)).astype(np.float32)),
     ]
     for model, x in models:

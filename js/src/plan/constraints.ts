@@ -47,13 +47,13 @@ function isAxisList(axes: readonly (number)[], shape: readonly (number)[]): bool
 }
 
 /** The axes of the reader that a field map's windows read along. */
-function readerAxes(reach: FieldMap): readonly (number)[] {
-  return reach.windows.filter((one) => (one.axis !== -1)).map((one) => one.axis);
+function readerAxes(field_map: FieldMap): readonly (number)[] {
+  return field_map.windows.filter((one) => (one.axis !== -1)).map((one) => one.axis);
 }
 
 /** The lengths of window tables that don't have one row per position of their axis. */
-function wrongTableSizes(reach: FieldMap): readonly (number)[] {
-  return reach.windows.filter((one) => ((len(one.table) > 0) && ((one.axis < 0) || (len(one.table) !== at(reach.output_sizes, one.axis))))).map((one) => len(one.table));
+function wrongTableSizes(field_map: FieldMap): readonly (number)[] {
+  return field_map.windows.filter((one) => ((len(one.table) > 0) && ((one.axis < 0) || (len(one.table) !== at(field_map.output_sizes, one.axis))))).map((one) => len(one.table));
 }
 
 /** The indices of the field maps that a layer uses. */
@@ -339,29 +339,29 @@ export const CONSTRAINTS: readonly Constraint<HeaderIndex>[] = [
     (f, _k, pair) => ((has(f.value_indices, pair.a)) && (has(f.value_indices, pair.b)) && (has(f.value_indices, pair.difference)) && (has(f.value_indices, f.header.comparison.table)) && (len(at(f.values, (f.value_indices.get(f.header.comparison.table) ?? -1)).shape) >= 2) && (pair.row >= 0) && ((3 * pair.row) < at(at(f.values, (f.value_indices.get(f.header.comparison.table) ?? -1)).shape, 1))),
     (f, it, pair) => `${it} names a value that does not exist: ${quote(pair.b)}, ${quote(pair.difference)}, row ${pair.row} of ${quote(f.header.comparison.table)}`), 
   constraint([FIELD_MAPS],
-    (_f, _k, reach) => (0 <= elementCount(reach.output_sizes) && elementCount(reach.output_sizes) <= MAX_POSITIONS),
-    (_f, it, reach) => `${it} has ${elementCount(reach.output_sizes)} positions of its reader, ${joinText(reach.output_sizes, "×")}; at most ${MAX_POSITIONS} are supported`), 
+    (_f, _k, field_map) => (0 <= elementCount(field_map.output_sizes) && elementCount(field_map.output_sizes) <= MAX_POSITIONS),
+    (_f, it, field_map) => `${it} has ${elementCount(field_map.output_sizes)} positions of its reader, ${joinText(field_map.output_sizes, "×")}; at most ${MAX_POSITIONS} are supported`), 
   constraint([FIELD_MAPS],
-    (_f, _k, reach) => (0 <= elementCount(reach.input_sizes) && elementCount(reach.input_sizes) <= MAX_POSITIONS),
-    (_f, it, reach) => `${it} has ${elementCount(reach.input_sizes)} positions of its source, ${joinText(reach.input_sizes, "×")}; at most ${MAX_POSITIONS} are supported`), 
+    (_f, _k, field_map) => (0 <= elementCount(field_map.input_sizes) && elementCount(field_map.input_sizes) <= MAX_POSITIONS),
+    (_f, it, field_map) => `${it} has ${elementCount(field_map.input_sizes)} positions of its source, ${joinText(field_map.input_sizes, "×")}; at most ${MAX_POSITIONS} are supported`), 
   constraint([FIELD_MAPS],
-    (_f, _k, reach) => (len(reach.windows) === len(reach.input_sizes)),
-    (_f, it, reach) => `${it} has ${len(reach.windows)} axes for positions ${joinText(reach.input_sizes, "×")}`), 
+    (_f, _k, field_map) => (len(field_map.windows) === len(field_map.input_sizes)),
+    (_f, it, field_map) => `${it} has ${len(field_map.windows)} axes for positions ${joinText(field_map.input_sizes, "×")}`), 
   constraint([FIELD_MAPS],
-    (_f, _k, reach) => (len(outOfRange(readerAxes(reach), reach.output_sizes)) === 0),
-    (_f, it, reach) => `${it} reads along axis ${joinText(outOfRange(readerAxes(reach), reach.output_sizes), ", ")} of ${formatRange(reach.output_sizes)}`), 
+    (_f, _k, field_map) => (len(outOfRange(readerAxes(field_map), field_map.output_sizes)) === 0),
+    (_f, it, field_map) => `${it} reads along axis ${joinText(outOfRange(readerAxes(field_map), field_map.output_sizes), ", ")} of ${formatRange(field_map.output_sizes)}`), 
   constraint([FIELD_MAPS],
-    (_f, _k, reach) => (len(new Set(readerAxes(reach))) === len(readerAxes(reach))),
-    (_f, it, reach) => `${it} names an axis twice: ${joinText(readerAxes(reach), ", ")}`), 
+    (_f, _k, field_map) => (len(new Set(readerAxes(field_map))) === len(readerAxes(field_map))),
+    (_f, it, field_map) => `${it} names an axis twice: ${joinText(readerAxes(field_map), ", ")}`), 
   constraint([FIELD_MAPS],
-    (_f, _k, reach) => reach.windows.every((one) => (1 <= one.kernel && one.kernel <= MAX_POSITIONS)),
-    (_f, it, reach) => `${it} has a window of ${joinText(reach.windows.map((one) => one.kernel), "×")}`), 
+    (_f, _k, field_map) => field_map.windows.every((one) => (1 <= one.kernel && one.kernel <= MAX_POSITIONS)),
+    (_f, it, field_map) => `${it} has a window of ${joinText(field_map.windows.map((one) => one.kernel), "×")}`), 
   constraint([FIELD_MAPS],
-    (_f, _k, reach) => (len(wrongTableSizes(reach)) === 0),
-    (_f, it, reach) => `${it} has ${joinText(wrongTableSizes(reach), ", ")} rows for positions ${joinText(reach.output_sizes, "×")}`), 
+    (_f, _k, field_map) => (len(wrongTableSizes(field_map)) === 0),
+    (_f, it, field_map) => `${it} has ${joinText(wrongTableSizes(field_map), ", ")} rows for positions ${joinText(field_map.output_sizes, "×")}`), 
   constraint([FIELD_MAPS],
-    (_f, _k, reach) => [...reach.windows.entries()].every(([i, one]) => one.table.every((row) => row.every((place) => (0 <= place && place < at(reach.input_sizes, i))))),
-    (_f, it, reach) => `${it} reads outside of its source of ${joinText(reach.input_sizes, "×")}`), 
+    (_f, _k, field_map) => [...field_map.windows.entries()].every(([i, one]) => one.table.every((row) => row.every((place) => (0 <= place && place < at(field_map.input_sizes, i))))),
+    (_f, it, field_map) => `${it} reads outside of its source of ${joinText(field_map.input_sizes, "×")}`), 
   constraint([LAYERS],
     (_f, _k, layer) => isAxisList(layer.position_axes, layer.output_shape),
     (_f, it, layer) => `${it} has positions along axes ${joinText(layer.position_axes, ",")}; expected ascending axes of ${joinText(layer.output_shape, "×")}`), 

@@ -76,13 +76,15 @@ class ReceptiveFields:
                         last += 1
                         number[name] = last
                         steps += [
-                            (reader, last, self._field_index(reach))
-                            for reader, reach in reader_reads
+                            (reader, last, self._field_index(field_map))
+                            for reader, field_map in reader_reads
                         ]
-                for source, reach in self._source_receptive_fields(node, name):
-                    readers.setdefault(source, {})[number[name], reach] = None
+                for source, field_map in self._source_receptive_fields(node, name):
+                    readers.setdefault(source, {})[number[name], field_map] = None
         for name, place in sources.items():
-            steps += [(reader, place, self._field_index(reach)) for reader, reach in readers[name]]
+            steps += [
+                (reader, place, self._field_index(field_map)) for reader, field_map in readers[name]
+            ]
         return tuple(steps)
 
     def _identity_field(self, name: str) -> p.FieldMap:
@@ -90,8 +92,8 @@ class ReceptiveFields:
             math.prod(_flagged_lengths(self._graph.shape(name), self._position_flags(name)))
         )
 
-    def _field_index(self, reach: p.FieldMap) -> int:
-        return self._table.setdefault(reach, len(self._table))
+    def _field_index(self, field_map: p.FieldMap) -> int:
+        return self._table.setdefault(field_map, len(self._table))
 
     def _position_flags(self, name: str) -> Flags:
         places = self.position_axes[name]
@@ -103,18 +105,18 @@ class ReceptiveFields:
 
     def source_fields(self, node: Node, name: str) -> Iterable[tuple[str, OperatorField]]:
         """Yield the values that a node reads for one of its outputs, with their operator fields."""
-        for source, linked in zip(node.inputs, self._fields[name], strict=True):
-            if linked is not None and source in self.position_axes:
-                yield source, linked
+        for source, operator_field in zip(node.inputs, self._fields[name], strict=True):
+            if operator_field is not None and source in self.position_axes:
+                yield source, operator_field
 
     def _source_receptive_fields(self, node: Node, name: str) -> Iterable[tuple[str, p.FieldMap]]:
         """Yield the values that a node reads for one of its outputs, with their field maps."""
-        for source, linked in self.source_fields(node, name):
-            yield source, self._receptive_field(name, source, linked)
+        for source, operator_field in self.source_fields(node, name):
+            yield source, self._receptive_field(name, source, operator_field)
 
-    def _receptive_field(self, name: str, source: str, linked: OperatorField) -> p.FieldMap:
+    def _receptive_field(self, name: str, source: str, operator_field: OperatorField) -> p.FieldMap:
         shapes = [self._graph.shape(one) for one in (name, source)]
-        views = [linked.output_shape, linked.input_shape]
+        views = [operator_field.output_shape, operator_field.input_shape]
         flags = [
             _view_flags(shape, self._position_flags(one), view)
             for shape, one, view in zip(shapes, (name, source), views, strict=True)
@@ -131,7 +133,7 @@ class ReceptiveFields:
             p.AxisWindow()
             if along is None or along.axis not in at
             else msgspec.structs.replace(along, axis=at[along.axis])
-            for along, flag in zip(linked.windows, input_flags, strict=True)
+            for along, flag in zip(operator_field.windows, input_flags, strict=True)
             if flag
         )
         sizes = [
@@ -147,19 +149,19 @@ class ReceptiveFields:
         shape = self._graph.shape(name)
         units = _stride_spans(shape)
         found: set[int] = set()
-        for source, linked in zip(node.inputs, self._fields[name], strict=True):
-            if linked is None or source not in self.position_axes:
+        for source, operator_field in zip(node.inputs, self._fields[name], strict=True):
+            if operator_field is None or source not in self.position_axes:
                 continue
             flags = _view_flags(
-                self._graph.shape(source), self._position_flags(source), linked.input_shape
+                self._graph.shape(source), self._position_flags(source), operator_field.input_shape
             )
             if flags is None:
                 continue
-            spans = _stride_spans(linked.output_shape)
-            for along, flag in zip(linked.windows, flags, strict=True):
+            spans = _stride_spans(operator_field.output_shape)
+            for along, flag in zip(operator_field.windows, flags, strict=True):
                 if along is None or not flag:
                     continue
-                if linked.output_shape == shape:
+                if operator_field.output_shape == shape:
                     found.add(along.axis)
                     continue
                 low, high = spans[along.axis]

@@ -21,25 +21,31 @@ def group_by_section(graph: Graph) -> Graph:
     Raises ModelError if a node reads from a later section, or if the values of a carry don't fit.
     """
     order = {name: number for number, name in enumerate(section_names(graph))}
-    made = {name: node.section for node in graph.nodes for name in node.outputs if name}
+    producing_section = {
+        name: node.section for node in graph.nodes for name in node.outputs if name
+    }
     for node in graph.nodes:
         for name in node.inputs:
-            if order[made.get(name, node.section)] > order[node.section]:
+            if order[producing_section.get(name, node.section)] > order[node.section]:
                 raise ModelError(
                     f"section {node.section!r} reads {name!r}, which the later section "
-                    f"{made[name]!r} computes"
+                    f"{producing_section[name]!r} computes"
                 )
     for carry in graph.carries:
-        _check_carry(graph, carry, made)
+        _check_carry(graph, carry, producing_section)
     nodes = sorted(graph.nodes, key=lambda node: order[node.section])
     return replace(graph, nodes=tuple(nodes))
 
 
-def _check_carry(graph: Graph, carry: Carry, made: Iterable[str]) -> None:
+def _check_carry(graph: Graph, carry: Carry, producing_section: Iterable[str]) -> None:
     source, target, initial = (
         graph.values[name] for name in (carry.source, carry.target, carry.initial)
     )
-    if target.is_constant or carry.target in {*made, *graph.inputs} or not initial.is_constant:
+    if (
+        target.is_constant
+        or carry.target in {*producing_section, *graph.inputs}
+        or not initial.is_constant
+    ):
         raise ModelError(
             f"{carry.target!r} can't be carried over: it must have no other producer and a "
             f"constant initial value ({carry.initial!r})"
@@ -61,10 +67,16 @@ def section_of(graph: Graph, value: str) -> str:
 
 def cross_section_values(graph: Graph) -> set[str]:
     """Values used outside their own section: read by another section, or the source of a carry."""
-    made = {name: node.section for node in graph.nodes for name in node.outputs if name}
+    producing_section = {
+        name: node.section for node in graph.nodes for name in node.outputs if name
+    }
     found = {carry.source for carry in graph.carries}
     for node in graph.nodes:
-        found |= {name for name in node.inputs if made.get(name, node.section) != node.section}
+        found |= {
+            name
+            for name in node.inputs
+            if producing_section.get(name, node.section) != node.section
+        }
     return found
 
 

@@ -51,16 +51,16 @@ def reuse_textures(
                 free.setdefault(kind(texture), []).append(renamed[texture])
     used = sorted({renamed.get(t, t) for t in [*pinned_textures, *last]})
     compact = {old: new for new, old in enumerate(used)}
-    moved = {t: compact[renamed.get(t, t)] for t in [*pinned_textures, *last]}
-    builder.passes = [renumber_pass(step, moved) for step in builder.passes]
+    new_numbers = {t: compact[renamed.get(t, t)] for t in [*pinned_textures, *last]}
+    builder.passes = [renumber_pass(step, new_numbers) for step in builder.passes]
     builder.textures = [builder.textures[t] for t in used]
     if sum(texture.bytes for texture in builder.textures) > TEXTURE_BUDGET:
         raise too_large_error(builder.graph.name, observe if isinstance(observe, str) else "")
-    builder.weights = [p.Weight(moved[w.texture], w.hash, w.recipe) for w in builder.weights]
-    return moved
+    builder.weights = [p.Weight(new_numbers[w.texture], w.hash, w.recipe) for w in builder.weights]
+    return new_numbers
 
 
-def renumber_pass(step: p.Pass, moved: Mapping[int, int]) -> p.Pass:
+def renumber_pass(step: p.Pass, new_numbers: Mapping[int, int]) -> p.Pass:
     """Return a pass with its textures renumbered."""
-    inputs = tuple(moved[t] for t in step.inputs)
-    return msgspec.structs.replace(step, inputs=inputs, output=moved[step.output])
+    inputs = tuple(new_numbers[t] for t in step.inputs)
+    return msgspec.structs.replace(step, inputs=inputs, output=new_numbers[step.output])

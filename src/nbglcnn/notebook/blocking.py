@@ -115,8 +115,8 @@ class _SharedPump:
 
 
 def _deliver_one(pump: MessagePump, ms: int) -> bool:
-    hold: _SharedPump = _thread_state.hold
-    if hold.interrupts:
+    shared_pump: _SharedPump = _thread_state.hold
+    if shared_pump.interrupts:
         raise Interrupted
     return pump.deliver_one(ms)
 
@@ -125,23 +125,23 @@ def _deliver_one(pump: MessagePump, ms: int) -> bool:
 def _shared_pump(*, awaiting: bool = False) -> Iterator[MessagePump | None]:
     # An observer that a message triggers may read again, and several tasks may await: they share
     # one.
-    hold: _SharedPump | None = getattr(_thread_state, "hold", None) or _start_pump(awaiting)
-    if hold is None:
+    shared_pump: _SharedPump | None = getattr(_thread_state, "hold", None) or _start_pump(awaiting)
+    if shared_pump is None:
         yield None
         return
-    _thread_state.hold = hold
-    hold.users += 1
+    _thread_state.hold = shared_pump
+    shared_pump.users += 1
     try:
-        yield hold.pump
+        yield shared_pump.pump
     except Interrupted:
         pass  # the exit stack raises, or the code below if other waiters remain
     finally:
-        hold.users -= 1
-        if hold.users == 0:
+        shared_pump.users -= 1
+        if shared_pump.users == 0:
             _thread_state.hold = None
-            hold.exit_stack.close()
-    if hold.interrupts:
-        hold.interrupts.clear()
+            shared_pump.exit_stack.close()
+    if shared_pump.interrupts:
+        shared_pump.interrupts.clear()
         raise KeyboardInterrupt
 
 

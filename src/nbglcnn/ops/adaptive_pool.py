@@ -40,19 +40,19 @@ MAX_BIN_PIXELS = 4096  # pixels of a bin for one pass; larger bins are pooled ax
 MAX_SIZE_PRODUCT = 2**30  # of an axis's length and bin count, which adaptive_bins.glsl multiplies
 
 
-def bin_pixels(place: int, size: int, places: int) -> range:
+def bin_pixels(place: int, size: int, bins: int) -> range:
     """The pixels of one bin of an axis, by PyTorch's formula."""
-    return range(place * size // places, -(-(place + 1) * size // places))
+    return range(place * size // bins, -(-(place + 1) * size // bins))
 
 
-def max_bin_length(size: int, places: int) -> int:
+def max_bin_length(size: int, bins: int) -> int:
     """The largest number of pixels in a bin."""
-    return max(len(bin_pixels(place, size, places)) for place in range(min(places, size)))
+    return max(len(bin_pixels(place, size, bins)) for place in range(min(bins, size)))
 
 
-def bin_problem(spatial: Shape, places: Shape) -> str | None:
+def bin_problem(spatial: Shape, bins: Shape) -> str | None:
     """The reason why one fragment cannot loop over a whole bin, or None."""
-    sides = [max_bin_length(n, m) for n, m in zip(spatial, places, strict=True)]
+    sides = [max_bin_length(n, m) for n, m in zip(spatial, bins, strict=True)]
     if problem := loop_problem(2 + loop_iterations(*pad_to_3d(tuple(sides), 1))):
         return f"windows of {tuple(sides)} pixels: {problem}"
     return None
@@ -69,11 +69,11 @@ def _shapes(facts: KnownValues, node: Node) -> Sequence[Shape]:
 
 def _problem(facts: KnownValues, node: Node) -> str | None:
     """Check the node; 1-D, 2-D and 3-D inputs are supported."""
-    shape, places = facts.shape(node.inputs[0]), _output_size(node)
+    shape, bins = facts.shape(node.inputs[0]), _output_size(node)
     spatial = shape[2:]
-    if len(spatial) not in (1, 2, 3) or len(places) != len(spatial) or min(places) < 1:
-        return f"an input of shape {shape} for an output of {places}"
-    for n, m in zip(spatial, places, strict=True):
+    if len(spatial) not in (1, 2, 3) or len(bins) != len(spatial) or min(bins) < 1:
+        return f"an input of shape {shape} for an output of {bins}"
+    for n, m in zip(spatial, bins, strict=True):
         if n * m > MAX_SIZE_PRODUCT:
             return (
                 f"an axis of length {n:,} for {m:,} outputs; their product may be at most "
@@ -87,7 +87,7 @@ def _problem(facts: KnownValues, node: Node) -> str | None:
         return (
             f"indices into maps of {math.prod(spatial):,} elements; at most {MAX_EXACT_INTEGER:,}"
         )
-    return bin_problem(spatial, places)
+    return bin_problem(spatial, bins)
 
 
 def _has_indices(node: Node) -> bool:
@@ -96,41 +96,41 @@ def _has_indices(node: Node) -> bool:
 
 def _lower(b: Builder, node: Node) -> None:
     x, kind = b.tensor(node.inputs[0]), KIND_OF[node.op]
-    size, places = (
+    size, bins = (
         pad_to_3d(sides, 1) for sides in (b.shape(node.inputs[0])[2:], _output_size(node))
     )
     pooled = x
-    if math.prod(map(max_bin_length, size, places)) <= MAX_BIN_PIXELS:
-        pooled = _draw_pool(b, x, kind, size, places)
+    if math.prod(map(max_bin_length, size, bins)) <= MAX_BIN_PIXELS:
+        pooled = _draw_pool(b, x, kind, size, bins)
     else:
         # One axis after the other: hundreds of loop iterations per fragment instead of their
         # product.
         for axis in (2, 1, 0):
-            made = (*size[:axis], *places[axis:])
-            pooled = _draw_pool(b, pooled, kind, (*size[: axis + 1], *places[axis + 1 :]), made)
+            made = (*size[:axis], *bins[axis:])
+            pooled = _draw_pool(b, pooled, kind, (*size[: axis + 1], *bins[axis + 1 :]), made)
     b.bind(node.outputs[0], pooled)
     if _has_indices(node):
-        b.bind(node.outputs[1], draw_bin_indices(b, x, size, places))
+        b.bind(node.outputs[1], draw_bin_indices(b, x, size, bins))
 
 
-def _draw_pool(b: Builder, x: Tensor, kind: int, size: Shape, places: Shape) -> Tensor:
+def _draw_pool(b: Builder, x: Tensor, kind: int, size: Shape, bins: Shape) -> Tensor:
     """Add a pass that pools maps of this size into this number of bins per axis."""
-    sides = [max_bin_length(n, m) for n, m in zip(size, places, strict=True)]
+    sides = [max_bin_length(n, m) for n, m in zip(size, bins, strict=True)]
     n, c, *_ = x.layout.nchw
-    layout = b.layout((n, c, places[0] * places[1], places[2]))
+    layout = b.layout((n, c, bins[0] * bins[1], bins[2]))
     if loop_problem(1 + math.prod(layout.block) * (1 + loop_iterations(*sides))):
         layout = b.layout(layout.nchw, (1, 1, 1))
     output = b.scratch(layout)
     b.draw(
-        ADAPTIVE_POOL, output, [x], uniforms={"size": size, "places": places},
+        ADAPTIVE_POOL, output, [x], uniforms={"size": size, "places": bins},
         constants={"KIND": kind}, fetches=math.prod(layout.block) * math.prod(sides),
     )  # fmt: skip
     return output
 
 
-def draw_bin_indices(b: Builder, x: Tensor, size: Shape, places: Shape) -> Tensor:
+def draw_bin_indices(b: Builder, x: Tensor, size: Shape, bins: Shape) -> Tensor:
     """The index within its map of the first maximum of each bin."""
-    return _draw_pool(b, x, INDEX_KIND, size, places)
+    return _draw_pool(b, x, INDEX_KIND, size, bins)
 
 
 def _pool_field(facts: KnownValues, node: Node, position: int) -> OperatorField:
@@ -142,19 +142,19 @@ def _pool_field(facts: KnownValues, node: Node, position: int) -> OperatorField:
     return OperatorField(shape, source, (same_position(0), same_position(1), *links))
 
 
-def _bins(size: int, places: int) -> list[range]:
-    return [bin_pixels(place, size, places) for place in range(places)]
+def _bins(size: int, bins: int) -> list[range]:
+    return [bin_pixels(place, size, bins) for place in range(bins)]
 
 
 def _average_gradient(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """AdaptiveAveragePool: each bin distributes its gradient evenly to its pixels, axis by axis."""
     found = dy[0]
     for axis, size in enumerate(rules.shape(node.inputs[0])):
-        places = rules.shape(dy[0])[axis]
-        if axis < 2 or size == places:
+        bins = rules.shape(dy[0])[axis]
+        if axis < 2 or size == bins:
             continue
-        matrix: Array = np.zeros((size, places), np.float32)
-        for place, pixels in enumerate(_bins(size, places)):
+        matrix: Array = np.zeros((size, bins), np.float32)
+        for place, pixels in enumerate(_bins(size, bins)):
             matrix[pixels.start : pixels.stop, place] = 1 / len(pixels)
         found = apply_matrix(rules, found, axis, matrix)
     return [found]

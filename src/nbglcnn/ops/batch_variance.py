@@ -25,7 +25,7 @@ def _lower(b: Builder, node: Node) -> None:
     tensor, along = tensor_for_axes(b, x, axes)
     n, c, h, w = (1 if axis in along else n for axis, n in enumerate(tensor.layout.nchw))
     given = mean.to_nchw(b, (n, c, h, w))
-    draw_reduction(b, tensor, along, VARIANCE, given=given, value=node.outputs[0])
+    draw_reduction(b, tensor, along, VARIANCE, reference=given, value=node.outputs[0])
 
 
 def _gradient(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:

@@ -108,7 +108,7 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
     """Add the passes of a convolution with its fused epilogue; `factor` multiplies the bias."""
     node = conv.node
     epilogue = b.epilogue(node)
-    x, output, before = _input_and_output(b, conv, epilogue.value)
+    x, output, input_activation = _input_and_output(b, conv, epilogue.value)
     residual = (
         b.tensor(epilogue.residual, output.layout.nchw) if epilogue.residual else b.zero_tensor()
     )
@@ -128,7 +128,9 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
         in_groups, per_group = -(-each_in // 4), -(-each_out // 4)
         patch = _patch_constants(b, conv, output.layout.block, x.layout)
         if patch is not None:
-            patch["BEFORE"] = INPUT_ACTIVATIONS[before.op] if before is not None else 0
+            patch["BEFORE"] = (
+                INPUT_ACTIVATIONS[input_activation.op] if input_activation is not None else 0
+            )
         each, sheets = split_kernel(each_in, conv.channels, taps)
         sizes = {"inputs": in_groups, "outputs": per_group, "taps": taps, "lines": each * taps}
         constants |= {
@@ -137,7 +139,7 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
             **(patch or {}),
         }
         weights = _dense_weights(b, conv)
-        slope = {} if patch is None else {"slope": _negative_slope(before)}
+        slope = {} if patch is None else {"slope": _negative_slope(input_activation)}
         for begin, end in channel_chunks(in_groups, taps):
             last = end == in_groups
             sum_of = output if last else b.scratch(output.layout)
@@ -169,11 +171,11 @@ def channel_chunks(groups: int, taps: int) -> list[tuple[int, int]]:
     return [(begin, min(begin + most, groups)) for begin in range(0, groups, most)]
 
 
-def _negative_slope(before: Node | None) -> float:
+def _negative_slope(input_activation: Node | None) -> float:
     """LeakyRelu's factor for negative values; 0 for Relu."""
-    if before is None or before.op == "Relu":
+    if input_activation is None or input_activation.op == "Relu":
         return 0.0
-    return float_attr(before, "alpha", 0.01)
+    return float_attr(input_activation, "alpha", 0.01)
 
 
 def _input_and_output(
@@ -188,7 +190,7 @@ def _input_and_output(
         height, sy = height * conv.window.output_shape[0], 1
     phase = (n, conv.channels, -(-height // sy), -(-width // sx))
     block = b.block(phase, slices=conv.window.is_3d)
-    x, before = _read_input(b, conv, block)
+    x, input_activation = _read_input(b, conv, block)
     if block[0] > 1 and x.layout.block[0] != block[0]:
         # Images that share a texel stack in the output must share one in the input as well.
         if conv.input_nchw[2:] == (1, 1):
@@ -196,20 +198,20 @@ def _input_and_output(
         else:
             block = (1, 1, 1)
     layout = Layout((n, conv.channels, height, width), block, (sy, sx))
-    return x, b.output(value, layout), before
+    return x, b.output(value, layout), input_activation
 
 
 def _read_input(b: Builder, conv: Convolution, block: Block) -> tuple[Tensor, Node | None]:
     """The input, or its unary node's own input if the shader can apply that node while reading."""
     name = conv.node.inputs[0]
-    before = b.deferred_node(name)
-    if before is not None:
-        x = b.stored_tensor(before.inputs[0])
+    input_activation = b.deferred_node(name)
+    if input_activation is not None:
+        x = b.stored_tensor(input_activation.inputs[0])
         if (
             x.layout.nchw == conv.input_nchw
             and _patch_constants(b, conv, block, x.layout) is not None
         ):
-            return x, before
+            return x, input_activation
     return b.tensor(name, conv.input_nchw), None
 
 

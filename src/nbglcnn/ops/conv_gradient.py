@@ -207,7 +207,7 @@ def _shapes(facts: KnownValues, node: Node) -> list[Shape]:
 
 
 def _sum_partition(
-    images: int, together: int, places: Shape, fragments: int, turns: int
+    images: int, images_per_read: int, places: Shape, fragments: int, iterations: int
 ) -> tuple[int, Shape]:
     """The numbers of images, and of rows and columns of positions, that one fragment sums.
 
@@ -216,11 +216,11 @@ def _sum_partition(
     `together` stay together.
     """
     count = math.prod(places)
-    batches = -(-images // together)
+    batches = -(-images // images_per_read)
     wanted = max(
         -(-images * count // MAX_SUM_TERMS),
         -(
-            -2 * turns // MAX_LOOP_ITERATIONS
+            -2 * iterations // MAX_LOOP_ITERATIONS
         ),  # parts of whole rows and images may be twice as large
         min(-(-MIN_FRAGMENTS // fragments), -(-images * count // MIN_POSITIONS)),
     )
@@ -230,7 +230,7 @@ def _sum_partition(
     for side in places[1:]:
         found.append(-(-side // min(side, left)))
         left = -(-left // -(-side // found[-1]))
-    return each * together, tuple(found)
+    return each * images_per_read, tuple(found)
 
 
 def _layout_periods(own: Layout, x: Layout, strides: Shape) -> tuple[Shape, Shape, Shape]:
@@ -262,10 +262,12 @@ def _lower(b: Builder, node: Node) -> None:
     dense = group == 1 or depthwise or (inputs % 4 == 0 and each % 4 == 0)
     rows = 4 * -(-outputs // 4)
     taps, in_groups = math.prod(kernel), -(-inputs // 4)
-    together = images if images < 3 else 4
+    images_per_read = images if images < 3 else 4
     # If not dense, positions are looked up one by one, for each of four layers.
-    turns = 0 if dense else 4 * loop_iterations(images, *places)
-    batch, strip = _sum_partition(images, together, places, taps * in_groups * rows // 4, turns)
+    iterations = 0 if dense else 4 * loop_iterations(images, *places)
+    batch, strip = _sum_partition(
+        images, images_per_read, places, taps * in_groups * rows // 4, iterations
+    )
     strips = tuple(-(-n // m) for n, m in zip(places[1:], strip, strict=True))
     parts = -(-images // batch) * math.prod(strips)
     nchw = storage_nchw(shape)
@@ -286,10 +288,10 @@ def _lower(b: Builder, node: Node) -> None:
     terms = batch * places[0] * math.prod(strip)
     if dense:
         constants = {
-            "DEPTHWISE": int(depthwise), "GROUPED": int(group > 1), "TOGETHER": together,
-            "REST": int(images % together > 0), "ONE": int(places == (1, 1, 1)),
+            "DEPTHWISE": int(depthwise), "GROUPED": int(group > 1), "TOGETHER": images_per_read,
+            "REST": int(images % images_per_read > 0), "ONE": int(places == (1, 1, 1)),
             "SMALL": int(math.prod(places[1:]) <= MAX_SMALL_MAP),
-            "STACKED": int(x.layout.block[0] == dy.layout.block[0] == together == 4),
+            "STACKED": int(x.layout.block[0] == dy.layout.block[0] == images_per_read == 4),
         }  # fmt: skip
         b.draw(
             DENSE_GRADIENT, sums, [x, dy], uniforms=numbers, constants=constants, fetches=2 * terms

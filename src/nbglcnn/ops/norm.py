@@ -117,7 +117,7 @@ def _lower_batch_norm(b: Builder, node: Node) -> None:
     axes = [axis for axis in range(len(x.shape)) if axis != 1]
     tensor, along = tensor_for_axes(b, x, axes)
     mean = draw_reduction(b, tensor, along, "mean")
-    variance = draw_reduction(b, tensor, along, VARIANCE, given=mean)
+    variance = draw_reduction(b, tensor, along, VARIANCE, reference=mean)
     statistics = [Operand(x.shape[1:2], tensor=found) for found in (mean, variance)]
     draw_batch_norm(b, node, Operand(x.shape, tensor=tensor), node.outputs[0], statistics)
     momentum = float_attr(node, "momentum", 0.9)
@@ -172,7 +172,7 @@ def _axis_statistics(
     tensor, along = tensor_for_axes(b, x, axes)
     mean = draw_reduction(b, tensor, along, "mean")
     inverse = draw_reduction(
-        b, tensor, along, "inverse deviation", given=mean, uniforms={"epsilon": epsilon}
+        b, tensor, along, "inverse deviation", reference=mean, uniforms={"epsilon": epsilon}
     )
     shape = reduced_shape(x.shape, axes, True)
     found = [Operand(shape, tensor=mean), Operand(shape, tensor=inverse)]
@@ -230,7 +230,7 @@ def _lower_group_norm(b: Builder, node: Node) -> None:
         return Operand(shape, tensor=copies)
 
     mean = spread(draw_reduction(b, tensor, along, "mean"), "mean")
-    squares = draw_reduction(b, tensor, along, "sum of deviations", given=mean.tensor)
+    squares = draw_reduction(b, tensor, along, "sum of deviations", reference=mean.tensor)
     inverse = spread(squares, "inverse root of sums", count=count, epsilon=epsilon)
     _draw_normalized(b, Operand(x.shape, tensor=tensor), [mean, inverse], affine, node.outputs[0])
 
@@ -261,7 +261,7 @@ def _lower_mean_variance(b: Builder, node: Node) -> None:
     axes = _mean_variance_axes(b, node)
     tensor, along = tensor_for_axes(b, x, axes)
     mean = draw_reduction(b, tensor, along, "mean")
-    deviation = draw_reduction(b, tensor, along, "deviation", given=mean)
+    deviation = draw_reduction(b, tensor, along, "deviation", reference=mean)
     shape = reduced_shape(x.shape, axes, True)
     # Not `tensor`: if kept and reduced axes alternate, its axes have another order.
     operands = [x, Operand(shape, tensor=mean), Operand(shape, tensor=deviation)]

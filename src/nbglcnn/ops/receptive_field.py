@@ -99,8 +99,8 @@ def mixed_axes_fields(axes: Callable[[KnownValues, Node], Sequence[int]]) -> Rec
         kept = [k for k in range(len(source)) if k not in mixed]
         # An output without the mixed axes keeps the order of the others.
         at = {k: k if len(shape) == len(source) else i for i, k in enumerate(kept)}
-        links = [same_position(at[k]) if k in at else None for k in range(len(source))]
-        return OperatorField(shape, source, tuple(links))
+        windows = [same_position(at[k]) if k in at else None for k in range(len(source))]
+        return OperatorField(shape, source, tuple(windows))
 
     return first_input_fields(rule)
 
@@ -114,11 +114,11 @@ def window_fields(
         source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[position])
         found = window(facts, node)
         sides = zip(found.kernel, found.strides, found.dilations, found.pads_begin, strict=True)
-        links = [
+        windows = [
             AxisWindow(k + 2, kernel, stride, dilation, begin, transposed)
             for k, (kernel, stride, dilation, begin) in enumerate(sides)
         ]
-        return OperatorField(shape, source, (same_position(0), None, *links))
+        return OperatorField(shape, source, (same_position(0), None, *windows))
 
     return first_input_fields(rule)
 
@@ -128,9 +128,9 @@ def permuted_fields(permutation: Callable[[KnownValues, Node], Shape]) -> Recept
 
     def rule(facts: KnownValues, node: Node, position: int) -> OperatorField:
         order = permutation(facts, node)
-        links = tuple(same_position(order.index(k)) for k in range(len(order)))
+        windows = tuple(same_position(order.index(k)) for k in range(len(order)))
         return OperatorField(
-            facts.shape(node.outputs[position]), facts.shape(node.inputs[0]), links
+            facts.shape(node.outputs[position]), facts.shape(node.inputs[0]), windows
         )
 
     return first_input_fields(rule)

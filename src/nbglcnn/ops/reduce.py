@@ -128,7 +128,7 @@ def draw_reduction(
     axes: Sequence[int],
     kind: ReductionKind | str,
     *,
-    given: Tensor | None = None,
+    reference: Tensor | None = None,
     uniforms: Mapping[str, float] = {},
     steps: Sequence[int] = (0, 0, 0, 0),
     value: str = "",
@@ -142,7 +142,7 @@ def draw_reduction(
     kind = REDUCTION_KINDS[kind] if isinstance(kind, str) else kind
     count = math.prod(x.layout.nchw[axis] for axis in axes)
     if kind.uses_first_element:
-        given = x
+        reference = x
     kept_axes = [int(axis not in axes) for axis in range(4)]
     first = True
     while True:
@@ -152,9 +152,9 @@ def draw_reduction(
         kept = 4 * c if channels and not last else 1 if channels else x.layout.nchw[1]
         nchw: NCHW = (n, kept, h, w)
         output = b.scratch(b.layout(nchw))
-        use_given = given is not None and (first or "given" in kind.finish)
+        use_given = reference is not None and (first or "given" in kind.finish)
         b.draw(
-            REDUCE, output, [x, *([given] if given is not None and use_given else [])],
+            REDUCE, output, [x, *([reference] if reference is not None and use_given else [])],
             uniforms={"boxes": boxes, "steps": steps, "kept": kept_axes, "joined": count,
                       **uniforms},
             constants={"GIVEN": int(use_given), "CHANNELS": int(channels), "LAST": int(last)},
@@ -200,10 +200,10 @@ def tensor_for_axes(b: Builder, x: Operand, axes: Sequence[int]) -> tuple[Tensor
     elements of the reduced shape in row-major order.
     """
     flags = [axis in axes for axis in range(len(x.shape))]
-    joined = merged_lengths(x.shape, [(flag,) for flag in flags])
+    reduced_count = merged_lengths(x.shape, [(flag,) for flag in flags])
     candidates = [x.stored_tensor(b).layout.nchw, storage_nchw(x.shape)]
-    if len(joined) <= 4:
-        candidates.append(storage_nchw(joined))
+    if len(reduced_count) <= 4:
+        candidates.append(storage_nchw(reduced_count))
     for nchw in candidates:
         found = nchw_flags(x.shape, flags, nchw)
         if found is not None:
@@ -270,8 +270,8 @@ class _LowerReduction:
             b.bind_filled(node.outputs[0], EMPTY_RESULTS.get(self.kind, 0.0))
             return
         x, axes = tensor_for_axes(b, operand, _axes(b, node))
-        given = draw_reduction(b, x, axes, "max") if self.kind == "log sum exp" else None
-        draw_reduction(b, x, axes, self.kind, given=given, value=node.outputs[0])
+        reference = draw_reduction(b, x, axes, "max") if self.kind == "log sum exp" else None
+        draw_reduction(b, x, axes, self.kind, reference=reference, value=node.outputs[0])
 
 
 def index_steps(nchw: NCHW, axes: Sequence[int]) -> list[int]:
@@ -296,9 +296,9 @@ def draw_arg_extreme(
     """The index of the maximum (minimum) along an axis of the shape; NaN counts as extreme."""
     tensor, axes = tensor_for_axes(b, x, [axis])
     steps = index_steps(tensor.layout.nchw, axes)
-    given = draw_reduction(b, tensor, axes, "min" if find_smallest else "max")
+    reference = draw_reduction(b, tensor, axes, "min" if find_smallest else "max")
     kind = "last index" if last else "first index"
-    return draw_reduction(b, tensor, axes, kind, given=given, steps=steps, value=value)
+    return draw_reduction(b, tensor, axes, kind, reference=reference, steps=steps, value=value)
 
 
 def _lower_arg_extreme(smallest: bool):  # type: ignore[no-untyped-def]
@@ -337,9 +337,9 @@ def _reduction_view(facts: KnownValues, node: Node) -> tuple[Shape, IndexMap] | 
         return None
     axes = _axes(facts, node)
     order = [*(k for k in range(len(source)) if k not in axes), *axes]
-    joined = math.prod(source[k] for k in axes)
+    reduced_count = math.prod(source[k] for k in axes)
     view = contiguous_view(source).transposed(order)
-    return (1, numel(source) // max(joined, 1), joined), view_index_map(view)
+    return (1, numel(source) // max(reduced_count, 1), reduced_count), view_index_map(view)
 
 
 def _reduction_operator(

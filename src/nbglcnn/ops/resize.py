@@ -135,33 +135,33 @@ def _scalings(facts: KnownValues, node: Node) -> list[AxisScaling]:
     return result
 
 
-def _source_coordinates(along: AxisScaling, mode: str, real: type[np.floating[Any]]) -> Float64:
+def _source_coordinates(scaling: AxisScaling, mode: str, real: type[np.floating[Any]]) -> Float64:
     """The input coordinate of each output position, by coordinate_transformation_mode.
 
     `real` is float32 for nearest neighbours, so that coordinates round as in PyTorch and ONNX
     Runtime, which compute them in float32.
     """
-    x = np.arange(along.output_length).astype(real)
-    scale, half = real(along.scale), real(0.5)
+    x = np.arange(scaling.output_length).astype(real)
+    scale, half = real(scaling.scale), real(0.5)
     # With `scales`, the resized length is scale · input length, not rounded.
-    length = along.scale * along.input_length
+    length = scaling.scale * scaling.input_length
     if mode == "align_corners":
-        x = x * real(along.input_length - 1) / real(length - 1) if length != 1 else x * 0
+        x = x * real(scaling.input_length - 1) / real(length - 1) if length != 1 else x * 0
     elif mode == "asymmetric":
         x = x / scale
     elif mode == "tf_crop_and_resize":
-        start, end = along.region
-        last = along.input_length - 1
-        if along.output_length > 1:
-            x = x * real((end - start) * last / (along.output_length - 1)) + real(start * last)
+        start, end = scaling.region
+        last = scaling.input_length - 1
+        if scaling.output_length > 1:
+            x = x * real((end - start) * last / (scaling.output_length - 1)) + real(start * last)
         else:
             x = x + real((start + end) * last / 2)
-    elif mode == "pytorch_half_pixel" and along.output_length == 1:
+    elif mode == "pytorch_half_pixel" and scaling.output_length == 1:
         x = x * 0
     else:
         x = (x + half) / scale - half
         if mode == "half_pixel_symmetric":
-            x = x + real(along.input_length / 2 * (1 - along.output_length / length))
+            x = x + real(scaling.input_length / 2 * (1 - scaling.output_length / length))
     return x.astype(np.float64)
 
 
@@ -180,49 +180,49 @@ def _round_coordinates(x: Float64, node: Node) -> Float64:
     return np.ceil(x - (0.5 if rounding == "round_prefer_floor" else 0.0))
 
 
-def tap_table(along: AxisScaling, node: Node) -> TapTable:
+def tap_table(scaling: AxisScaling, node: Node) -> TapTable:
     """Return (positions read, weights), each (output positions, taps), for a weighted sum.
 
     An output position outside the input gets extrapolation_value; its positions read are -1.
     """
     mode = string_attr(node, "mode", "nearest")
     coordinates = string_attr(node, "coordinate_transformation_mode", "half_pixel")
-    if along.is_unchanged:
-        places = np.arange(along.output_length, dtype=np.float64)[:, None]
+    if scaling.is_unchanged:
+        places = np.arange(scaling.output_length, dtype=np.float64)[:, None]
         return places, np.ones_like(places)
-    x = _source_coordinates(along, coordinates, np.float32 if mode == "nearest" else np.float64)
-    last = along.input_length - 1
+    x = _source_coordinates(scaling, coordinates, np.float32 if mode == "nearest" else np.float64)
+    last = scaling.input_length - 1
     if mode == "nearest":
         places = np.clip(_round_coordinates(x, node), 0, last)[:, None]
         weights = np.ones_like(places)
     else:
-        places, weights = _interpolation_taps(x, along, node)
+        places, weights = _interpolation_taps(x, scaling, node)
     if coordinates == "tf_crop_and_resize":
         places[(x < 0) | (x > last)] = -1
     return places, weights
 
 
-def _antialias_scale(along: AxisScaling, node: Node) -> float:
+def _antialias_scale(scaling: AxisScaling, node: Node) -> float:
     # For antialiasing, the kernel of a downscaled map is as wide as the input pixels per output
     # pixel.
-    return min(along.scale, 1.0) if int_attr(node, "antialias", 0) else 1.0
+    return min(scaling.scale, 1.0) if int_attr(node, "antialias", 0) else 1.0
 
 
-def _tap_count(along: AxisScaling, node: Node) -> int:
+def _tap_count(scaling: AxisScaling, node: Node) -> int:
     """The number of input positions per output position."""
     mode = string_attr(node, "mode", "nearest")
-    if along.is_unchanged or mode == "nearest":
+    if scaling.is_unchanged or mode == "nearest":
         return 1
-    return 2 * math.ceil((1 if mode == "linear" else 2) / _antialias_scale(along, node))
+    return 2 * math.ceil((1 if mode == "linear" else 2) / _antialias_scale(scaling, node))
 
 
-def _interpolation_taps(x: Float64, along: AxisScaling, node: Node) -> TapTable:
+def _interpolation_taps(x: Float64, scaling: AxisScaling, node: Node) -> TapTable:
     """The tap table of linear and cubic modes."""
     linear, stretch = (
         string_attr(node, "mode", "nearest") == "linear",
-        _antialias_scale(along, node),
+        _antialias_scale(scaling, node),
     )
-    radius = _tap_count(along, node) // 2
+    radius = _tap_count(scaling, node) // 2
     places = np.floor(x)[:, None] + np.arange(1 - radius, radius + 1)
     distance = (x[:, None] - places) * stretch
     if linear:
@@ -231,7 +231,7 @@ def _interpolation_taps(x: Float64, along: AxisScaling, node: Node) -> TapTable:
         weights = _cubic_weights(distance, float_attr(node, "cubic_coeff_a", -0.75))
     if stretch < 1:
         weights = weights / weights.sum(1, keepdims=True)
-    last = along.input_length - 1
+    last = scaling.input_length - 1
     if int_attr(node, "exclude_outside", 0):
         weights = np.where((places >= 0) & (places <= last), weights, 0.0)
         weights = weights / weights.sum(1, keepdims=True)
@@ -312,7 +312,7 @@ def _draw_resized(
     """Resize the rows and columns of a tensor's nchw."""
     n, c, _, w = x.layout.nchw
     layout = b.layout((n, c, row.output_length, column.output_length))
-    taps, tables = [_tap_count(along, node) for along in (row, column)], list[TapTable]()
+    taps, tables = [_tap_count(scaling, node) for scaling in (row, column)], list[TapTable]()
     if math.prod(layout.block) * loop_iterations(*taps) > MAX_LOOP_ITERATIONS:
         # One axis after the other: thousands of iterations per fragment instead of their product.
         rows = b.scratch(b.layout((n, c, row.output_length, w)))
@@ -358,10 +358,10 @@ def _resize_field(facts: KnownValues, node: Node, position: int) -> OperatorFiel
     return OperatorField(shape, source, tuple(links))
 
 
-def _read_positions(along: AxisScaling, node: Node) -> list[list[int]]:
+def _read_positions(scaling: AxisScaling, node: Node) -> list[list[int]]:
     """For each output position, the input positions with a non-negligible weight."""
     found = []
-    for places, weights in zip(*tap_table(along, node), strict=True):
+    for places, weights in zip(*tap_table(scaling, node), strict=True):
         shares: dict[int, float] = {}
         for place, weight in zip(places.astype(int).tolist(), weights.tolist(), strict=True):
             shares[place] = shares.get(place, 0.0) + weight
@@ -374,11 +374,11 @@ def _read_positions(along: AxisScaling, node: Node) -> list[list[int]]:
 def _gradient(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """The transposed weights: one matrix per resized axis."""
     found = dy[0]
-    for axis, along in enumerate(_scalings(rules, node)):
-        if along.is_unchanged:
+    for axis, scaling in enumerate(_scalings(rules, node)):
+        if scaling.is_unchanged:
             continue
-        matrix = np.zeros((along.input_length, along.output_length), np.float64)
-        places, weights = tap_table(along, node)
+        matrix = np.zeros((scaling.input_length, scaling.output_length), np.float64)
+        places, weights = tap_table(scaling, node)
         for position, (read, shares) in enumerate(zip(places, weights, strict=True)):
             known = read >= 0
             np.add.at(matrix[:, position], read[known].astype(int), shares[known])

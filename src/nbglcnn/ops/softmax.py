@@ -45,7 +45,7 @@ def _lower_softmax(function: str) -> Callable[[Builder, Node], None]:
         axis = [axis_of(b, node, -1)]
         tensor, axes = tensor_for_axes(b, x, axis)
         top = draw_reduction(b, tensor, axes, "max")
-        total = draw_reduction(b, tensor, axes, "sum exp", given=top)
+        total = draw_reduction(b, tensor, axes, "sum exp", reference=top)
         shape = reduced_shape(x.shape, axis, True)
         operands = [
             Operand(x.shape, tensor=tensor),

@@ -108,17 +108,18 @@ def is_axis_list(axes: Sequence[int], shape: Sequence[int]) -> bool:
     ) and all(shape[axis] >= 0 for axis in axes)
 
 
-def reader_axes(reach: FieldMap) -> Sequence[int]:
+def reader_axes(field_map: FieldMap) -> Sequence[int]:
     """The axes of the reader that a field map's windows read along."""
-    return [one.axis for one in reach.windows if one.axis != -1]
+    return [one.axis for one in field_map.windows if one.axis != -1]
 
 
-def wrong_table_sizes(reach: FieldMap) -> Sequence[int]:
+def wrong_table_sizes(field_map: FieldMap) -> Sequence[int]:
     """The lengths of window tables that don't have one row per position of their axis."""
     return [
         len(one.table)
-        for one in reach.windows
-        if len(one.table) > 0 and (one.axis < 0 or len(one.table) != reach.output_sizes[one.axis])
+        for one in field_map.windows
+        if len(one.table) > 0
+        and (one.axis < 0 or len(one.table) != field_map.output_sizes[one.axis])
     ]
 
 
@@ -665,66 +666,71 @@ CONSTRAINTS = (
     # Field maps, and the dependencies of layers.
     Constraint(
         [FIELD_MAPS],
-        lambda f, k, reach: 0 <= element_count(reach.output_sizes) <= MAX_POSITIONS,
-        lambda f, it, reach: (
-            f"{it} has {element_count(reach.output_sizes)} positions of its reader, "
-            f"{join_text(reach.output_sizes, '×')}; at most {MAX_POSITIONS} are supported"
+        lambda f, k, field_map: 0 <= element_count(field_map.output_sizes) <= MAX_POSITIONS,
+        lambda f, it, field_map: (
+            f"{it} has {element_count(field_map.output_sizes)} positions of its reader, "
+            f"{join_text(field_map.output_sizes, '×')}; at most {MAX_POSITIONS} are supported"
         ),
     ),
     Constraint(
         [FIELD_MAPS],
-        lambda f, k, reach: 0 <= element_count(reach.input_sizes) <= MAX_POSITIONS,
-        lambda f, it, reach: (
-            f"{it} has {element_count(reach.input_sizes)} positions of its source, "
-            f"{join_text(reach.input_sizes, '×')}; at most {MAX_POSITIONS} are supported"
+        lambda f, k, field_map: 0 <= element_count(field_map.input_sizes) <= MAX_POSITIONS,
+        lambda f, it, field_map: (
+            f"{it} has {element_count(field_map.input_sizes)} positions of its source, "
+            f"{join_text(field_map.input_sizes, '×')}; at most {MAX_POSITIONS} are supported"
         ),
     ),
     Constraint(
         [FIELD_MAPS],
-        lambda f, k, reach: len(reach.windows) == len(reach.input_sizes),
-        lambda f, it, reach: (
-            f"{it} has {len(reach.windows)} axes for positions {join_text(reach.input_sizes, '×')}"
+        lambda f, k, field_map: len(field_map.windows) == len(field_map.input_sizes),
+        lambda f, it, field_map: (
+            f"{it} has {len(field_map.windows)} axes for positions "
+            f"{join_text(field_map.input_sizes, '×')}"
         ),
     ),
     Constraint(
         [FIELD_MAPS],
-        lambda f, k, reach: len(out_of_range(reader_axes(reach), reach.output_sizes)) == 0,
-        lambda f, it, reach: (
+        lambda f, k, field_map: (
+            len(out_of_range(reader_axes(field_map), field_map.output_sizes)) == 0
+        ),
+        lambda f, it, field_map: (
             f"{it} reads along axis "
-            f"{join_text(out_of_range(reader_axes(reach), reach.output_sizes), ', ')} of "
-            f"{format_range(reach.output_sizes)}"
+            f"{join_text(out_of_range(reader_axes(field_map), field_map.output_sizes), ', ')} of "
+            f"{format_range(field_map.output_sizes)}"
         ),
     ),
     Constraint(
         [FIELD_MAPS],
-        lambda f, k, reach: len(set(reader_axes(reach))) == len(reader_axes(reach)),
-        lambda f, it, reach: f"{it} names an axis twice: {join_text(reader_axes(reach), ', ')}",
-    ),
-    Constraint(
-        [FIELD_MAPS],
-        lambda f, k, reach: all(1 <= one.kernel <= MAX_POSITIONS for one in reach.windows),
-        lambda f, it, reach: (
-            f"{it} has a window of {join_text([one.kernel for one in reach.windows], '×')}"
+        lambda f, k, field_map: len(set(reader_axes(field_map))) == len(reader_axes(field_map)),
+        lambda f, it, field_map: (
+            f"{it} names an axis twice: {join_text(reader_axes(field_map), ', ')}"
         ),
     ),
     Constraint(
         [FIELD_MAPS],
-        lambda f, k, reach: len(wrong_table_sizes(reach)) == 0,
-        lambda f, it, reach: (
-            f"{it} has {join_text(wrong_table_sizes(reach), ', ')} rows for positions "
-            f"{join_text(reach.output_sizes, '×')}"
+        lambda f, k, field_map: all(1 <= one.kernel <= MAX_POSITIONS for one in field_map.windows),
+        lambda f, it, field_map: (
+            f"{it} has a window of {join_text([one.kernel for one in field_map.windows], '×')}"
         ),
     ),
     Constraint(
         [FIELD_MAPS],
-        lambda f, k, reach: all(
-            0 <= place < reach.input_sizes[i]
-            for i, one in enumerate(reach.windows)
+        lambda f, k, field_map: len(wrong_table_sizes(field_map)) == 0,
+        lambda f, it, field_map: (
+            f"{it} has {join_text(wrong_table_sizes(field_map), ', ')} rows for positions "
+            f"{join_text(field_map.output_sizes, '×')}"
+        ),
+    ),
+    Constraint(
+        [FIELD_MAPS],
+        lambda f, k, field_map: all(
+            0 <= place < field_map.input_sizes[i]
+            for i, one in enumerate(field_map.windows)
             for row in one.table
             for place in row
         ),
-        lambda f, it, reach: (
-            f"{it} reads outside of its source of {join_text(reach.input_sizes, '×')}"
+        lambda f, it, field_map: (
+            f"{it} reads outside of its source of {join_text(field_map.input_sizes, '×')}"
         ),
     ),
     Constraint(

@@ -95,8 +95,8 @@ def _check_index_maps(header: Header) -> str | None:
             if count == 0:
                 continue  # no elements to map
             what = f"layer {quote(layer.name)} moves elements of {join_text(shape, '×')}"
-            for move in index_maps:
-                low, high = _source_range(move, count)
+            for index_map in index_maps:
+                low, high = _source_range(index_map, count)
                 if low < 0 or high < 0:
                     return f"{what} that are not there"
                 count = high + 1
@@ -105,15 +105,17 @@ def _check_index_maps(header: Header) -> str | None:
     return None
 
 
-def _source_range(move: IndexMap, count: int) -> tuple[int, int]:
+def _source_range(index_map: IndexMap, count: int) -> tuple[int, int]:
     """The first and last source of the first `count` elements; (-1, -1) if the map is invalid."""
-    lengths = len(move.strides) == len(move.sizes) and -1 <= move.axis < len(move.sizes)
-    if not lengths or min(move.sizes, default=1) < 1 or prod(move.sizes) < count:
+    lengths = len(index_map.strides) == len(index_map.sizes) and -1 <= index_map.axis < len(
+        index_map.sizes
+    )
+    if not lengths or min(index_map.sizes, default=1) < 1 or prod(index_map.sizes) < count:
         return -1, -1
-    if len(move.table) != (move.sizes[move.axis] if move.axis >= 0 else 0):
+    if len(index_map.table) != (index_map.sizes[index_map.axis] if index_map.axis >= 0 else 0):
         return -1, -1
-    low = high = move.offset
-    for axis, (size, stride) in enumerate(zip(move.sizes, move.strides, strict=True)):
-        ends = move.table if axis == move.axis else (0, (size - 1) * stride)
+    low = high = index_map.offset
+    for axis, (size, stride) in enumerate(zip(index_map.sizes, index_map.strides, strict=True)):
+        ends = index_map.table if axis == index_map.axis else (0, (size - 1) * stride)
         low, high = low + min(ends), high + max(ends)
     return low, high

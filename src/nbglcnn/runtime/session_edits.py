@@ -71,14 +71,14 @@ class SessionEdits:
         }
         self.edited_textures, self._latent_textures, self._edit_passes = {}, {}, {}
         self.skipped_passes = find_skipped_passes(self._header, edits)
-        words = bytearray()
+        uniform_data = bytearray()
         contents: list[_TableKey] = []
         for stack in stacks:
-            self._add_stack(stack, programs, arrays, words, contents)
+            self._add_stack(stack, programs, arrays, uniform_data, contents)
         used = set(programs.values())
         _release_unused(self._programs, [key for key, one in self._programs.items() if one in used])
         _release_unused(self._tables, contents)
-        self._write_uniforms(bytes(words))
+        self._write_uniforms(bytes(uniform_data))
 
     def input_textures(self, step: p.Pass) -> Sequence[int]:
         """The textures that a pass of the Plan reads, with those of edited values substituted."""
@@ -118,14 +118,14 @@ class SessionEdits:
         _release_unused(self._tables, ())
         self._write_uniforms(b"")
 
-    def _write_uniforms(self, words: bytes) -> None:
+    def _write_uniforms(self, uniform_data: bytes) -> None:
         """Write the uniform blocks of all passes of edits; reuse a buffer of the same size."""
-        if self._uniforms is not None and self._uniforms.size == len(words):
-            self._uniforms.write(words)
+        if self._uniforms is not None and self._uniforms.size == len(uniform_data):
+            self._uniforms.write(uniform_data)
             return
         if self._uniforms is not None:
             self._uniforms.release()
-        self._uniforms = self._device.context.buffer(words) if words else None
+        self._uniforms = self._device.context.buffer(uniform_data) if uniform_data else None
 
     def compile_edit(self, value: p.Value, edit: Edit) -> moderngl.VertexArray:
         """The compiled program of an edit; InputError if user code doesn't compile."""
@@ -156,7 +156,7 @@ class SessionEdits:
         stack: EditStack,
         programs: Mapping[tuple[int, int], moderngl.VertexArray],
         arrays: Mapping[str, Array],
-        words: bytearray,
+        uniform_data: bytearray,
         contents: list[_TableKey],
     ) -> None:
         value, steps = stack.value, self._edit_passes.setdefault(stack.value.edit_pass, [])
@@ -193,11 +193,11 @@ class SessionEdits:
                         (source, before),
                         (table, array),
                         output,
-                        len(words),
+                        len(uniform_data),
                         viewport,
                     )
                 )
-                words += bending.uniform_block(value, edit, stage)
+                uniform_data += bending.uniform_block(value, edit, stage)
                 source = output
             before = target
         self.edited_textures[stack.value_index] = before

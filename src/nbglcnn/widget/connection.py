@@ -172,10 +172,10 @@ class Connection:
         )
         return pages[0] if pages else None
 
-    def send_manifest(self, offer: AssetManifest) -> int:
+    def send_manifest(self, manifest: AssetManifest) -> int:
         """Publish a manifest, send the blobs that a page lacks, and return the new revision."""
         with self._lock:
-            self._manifest = offer
+            self._manifest = manifest
             self.revision += 1
             if self.pages:
                 self._send_state()
@@ -223,25 +223,25 @@ class Connection:
         self._send_raw(msgspec.to_builtins(message), list(buffers))
 
     def _send_state(self) -> None:
-        offer = self._manifest
-        if offer is None:
+        manifest = self._manifest
+        if manifest is None:
             return
-        sizes = {name: blob.nbytes for name, blob in offer.blobs.items()}
+        sizes = {name: blob.nbytes for name, blob in manifest.blobs.items()}
         self.send(
             Manifest(
                 self.revision,
-                offer.plan,
-                offer.weights,
-                offer.inputs,
+                manifest.plan,
+                manifest.weights,
+                manifest.inputs,
                 sizes,
-                offer.snapshot,
-                offer.classes,
-                offer.injected,
+                manifest.snapshot,
+                manifest.classes,
+                manifest.injected,
             )
         )
-        for name in offer.blobs:
+        for name in manifest.blobs:
             # A page that cannot render gets no weights, only the layer table and a snapshot.
-            is_static_blob = name in (offer.plan, offer.snapshot)
+            is_static_blob = name in (manifest.plan, manifest.snapshot)
             wanting = [p for p in self.pages.values() if not p.problem or is_static_blob]
             if any(name not in page.cached_blobs for page in wanting):
                 self._send_blob(name)
@@ -276,8 +276,10 @@ class Connection:
             request = ReadRequest(
                 name, tuple(keys), self.revision, parts, _now(), before_edits=before_edits
             )
-            asked = page or self.source_page
-            request.target_page = asked if any(one.id == asked for one in self.usable_pages) else ""
+            target_page = page or self.source_page
+            request.target_page = (
+                target_page if any(one.id == target_page for one in self.usable_pages) else ""
+            )
             self._requests[request.id] = request
             self.send(_read_message(request))
             return request
@@ -312,11 +314,11 @@ class Connection:
                 raise PageError(VIEWER_CLOSED_MESSAGE)
             # A second tab may still reply: wait for all pages heard since the request.
             failure = next(iter(request.failures.values()), None)
-            asked = [p for p in self.usable_pages if request.target_page in ("", p.id)]
-            alive = {p.id for p in asked if p.last_message_time >= request.last_reply_time}
+            target_page = [p for p in self.usable_pages if request.target_page in ("", p.id)]
+            alive = {p.id for p in target_page if p.last_message_time >= request.last_reply_time}
             if failure and alive <= set(request.failures):
                 raise FAILURE_ERRORS.get(failure.kind, PageError)(failure.text)
-            seen = [p.last_message_time for p in asked if request.responder in (None, p.id)]
+            seen = [p.last_message_time for p in target_page if request.responder in (None, p.id)]
             silence_s = _now() - max([request.last_reply_time, *seen])
             if (
                 request.target_page
@@ -495,17 +497,17 @@ class Connection:
                 f"version {self._version}. Reload the page; if that doesn't help, reinstall "
                 "nbglcnn (in a checkout: make setup)"
             )
-        title, offer = "The page and the kernel differ", None
+        title, manifest = "The page and the kernel differ", None
         with self._weights_lock:
             if hello.target and not problem:
                 try:
-                    offer = self._adapt_manifest(hello.target)
+                    manifest = self._adapt_manifest(hello.target)
                 except NbglcnnError as error:
                     title, problem = "This device is too small for the network", str(error)
-            self._register_page(hello, title, problem, refused, offer)
+            self._register_page(hello, title, problem, refused, manifest)
 
     def _register_page(
-        self, hello: Hello, title: str, problem: str, refused: bool, offer: AssetManifest | None
+        self, hello: Hello, title: str, problem: str, refused: bool, manifest: AssetManifest | None
     ) -> None:
         with self._lock:
             known = self.pages.get(hello.page)  # a page repeats Hello if our Manifest is lost
@@ -536,10 +538,10 @@ class Connection:
             if problem and not hello.problem and hello.target:
                 self.send(RejectPage(hello.page, title, problem))
                 return
-            if offer is None:
+            if manifest is None:
                 self._send_state()
             else:
-                self.send_manifest(offer)
+                self.send_manifest(manifest)
             for request in self._requests.values():  # the requested page may be closed
                 self.send(_read_message(request))
 

@@ -400,18 +400,18 @@ class Network:
         state_dict = load.unwrap_names(state_dict, self.graph.parameters)
         state_dict = self.model.convert_state_dict(state_dict)
         graph = load.with_parameters(self.graph, state_dict)
-        if (carried := self.carried_weights) is not None:
+        if (carried_weights := self.carried_weights) is not None:
             own = load.parameters_of(graph)
             for name in state_dict:
                 if name in own:
-                    carried.set_parameter(name, ..., own[name])
+                    carried_weights.set_parameter(name, ..., own[name])
         return self._replace_weights(graph)
 
     def patch_parameter(self, name: str, index: Any, numbers: Any) -> list[Patch]:
         """Set the numbers at `index` of a parameter; return as `load_state_dict`."""
         graph = load.replace_elements(self.graph, name, index, numbers)
-        if (carried := self.carried_weights) is not None:
-            carried.set_parameter(name, index, numbers)
+        if (carried_weights := self.carried_weights) is not None:
+            carried_weights.set_parameter(name, index, numbers)
         return self._replace_weights(graph)
 
     def set_edits(self, edits: Sequence[Edit], arrays: Mapping[str, Array]) -> None:
@@ -490,12 +490,12 @@ class Network:
         all pages.
         """
         old = self.plan.header.target
-        if (carried := self.carried_weights) is not None:
+        if (carried_weights := self.carried_weights) is not None:
             least = msgspec.structs.asdict(old)
             if any(getattr(target, name) < number for name, number in least.items()):
                 raise DeviceError(
-                    f"{carried.busy_message} whose device supports more than this page's; to see "
-                    f"it here {carried.how_to_end}"
+                    f"{carried_weights.busy_message} whose device supports more than this page's; to "
+                    f"see it here {carried_weights.how_to_end}"
                 )
             return False
         least = {
@@ -519,8 +519,8 @@ class Network:
             DeviceError: If a contribution carries weights.
             InputError: If the input doesn't fit this precision.
         """
-        if (carried := self.carried_weights) is not None:
-            raise DeviceError(f"{carried.busy_message}; {carried.how_to_end}")
+        if (carried_weights := self.carried_weights) is not None:
+            raise DeviceError(f"{carried_weights.busy_message}; {carried_weights.how_to_end}")
         before, self._precision = self._precision, precision
         try:
             self._compile(self.plan.header.target)

@@ -142,12 +142,12 @@ class ParityCheck:
         `edits` are the current edits, `injected` their arrays. No check begins while the edits
         change.
         """
-        revision, name = self._connection.revision, hash_edits(edits)
-        are_edits_stable = self._are_edits_stable(name)
+        revision, edits_hash = self._connection.revision, hash_edits(edits)
+        are_edits_stable = self._are_edits_stable(edits_hash)
         for page in self._connection.usable_pages:
-            device = page.id, plan.hash, name
-            verdict = self._verdicts.get(device)
-            if page.problem or device in self._running:
+            check_key = page.id, plan.hash, edits_hash
+            verdict = self._verdicts.get(check_key)
+            if page.problem or check_key in self._running:
                 continue
             if page.samples is not None:
                 (message, samples), page.samples = page.samples, None
@@ -156,7 +156,7 @@ class ParityCheck:
                     found = self._judge_samples(
                         page, plan, graph, arrays, message, samples, injected
                     )
-                if found != name:  # other samples than these: request them again
+                if found != edits_hash:  # other samples than these: request them again
                     page.probed_state, page.probed_plan, self._edits_changed_at = (
                         (-1, ""),
                         "",
@@ -165,26 +165,28 @@ class ParityCheck:
             known = verdict is not None and page.probed_plan == plan.hash
             if verdict is not None:
                 self._send_verdict(page, verdict)
-            asked = known or device in self._running or page.probed_state == (revision, name)
+            asked = (
+                known or check_key in self._running or page.probed_state == (revision, edits_hash)
+            )
             if (
                 are_edits_stable
                 and not asked
                 and _has_run(page, revision)
                 and not _has_stale_python_values(page, plan)
             ):
-                page.probed_state, page.probed_plan = (revision, name), plan.hash
+                page.probed_state, page.probed_plan = (revision, edits_hash), plan.hash
                 self._request_samples(page, plan, edits, injected)
 
-    def _are_edits_stable(self, name: str) -> bool:
+    def _are_edits_stable(self, edits_hash: str) -> bool:
         """Whether the edits have been unchanged for a while; otherwise schedule `on_change`."""
         now = time.monotonic()
-        if name != self._edits_hash:
-            self._edits_hash, self._edits_changed_at = name, now
-            for device in [one for one in self._verdicts if one[2] not in ("", name)]:
-                del self._verdicts[device]
+        if edits_hash != self._edits_hash:
+            self._edits_hash, self._edits_changed_at = edits_hash, now
+            for check_key in [one for one in self._verdicts if one[2] not in ("", edits_hash)]:
+                del self._verdicts[check_key]
             for page in self._connection.usable_pages:  # pages forget their verdicts, too
                 page.probed_state, page.sent_verdict = (-1, ""), None
-        return not name or self._has_deadline_passed(EDIT_DEBOUNCE_S + self._edits_changed_at)
+        return not edits_hash or self._has_deadline_passed(EDIT_DEBOUNCE_S + self._edits_changed_at)
 
     def _has_deadline_passed(self, until: float) -> bool:
         """Whether this time has passed; otherwise schedule `on_change` for it."""
@@ -200,21 +202,21 @@ class ParityCheck:
     def _request_samples(
         self, page: Page, plan: Plan, edits: Sequence[Edit], injected: Arrays
     ) -> None:
-        device = page.id, plan.hash, hash_edits(edits)
-        words = msgspec.json.encode(to_dict(active_edits(edits))).decode() if device[2] else ""
+        check_key = page.id, plan.hash, hash_edits(edits)
+        words = msgspec.json.encode(to_dict(active_edits(edits))).decode() if check_key[2] else ""
         if plan.gpu_bytes > MAX_PLAN_BYTES:
-            self._verdicts[device] = ParityVerdict(
+            self._verdicts[check_key] = ParityVerdict(
                 None, problem="the network is too large", edits=words
             )
             return
         try:
             check_replayable(edits, injected)
         except InputError as error:
-            self._verdicts[device] = ParityVerdict(None, problem=str(error), edits=words)
+            self._verdicts[check_key] = ParityVerdict(None, problem=str(error), edits=words)
             return
-        bands = plan_spans(plan)
+        spans = plan_spans(plan)
         revision = self._connection.revision
-        self._connection.send(Probe(page.id, revision, tuple(bands), tuple(bands.values())))
+        self._connection.send(Probe(page.id, revision, tuple(spans), tuple(spans.values())))
 
     def _judge_samples(
         self,
@@ -236,12 +238,12 @@ class ParityCheck:
             given = _split_source_input(plan, arrays, message.source_input, samples)
         except (msgspec.DecodeError, InputError, KeyError, TypeError, ValueError):
             return None  # of another Plan, or not from one of our pages
-        device = page.id, plan.hash, hash_edits(edits)
+        check_key = page.id, plan.hash, hash_edits(edits)
         if given is None:
-            return device[2]
+            return check_key[2]
         texels, inputs = given
-        again = device in self._verdicts
-        self._running.add(device)
+        again = check_key in self._verdicts
+        self._running.add(check_key)
 
         def judge() -> None:
             try:
@@ -252,7 +254,7 @@ class ParityCheck:
                 verdict = ParityVerdict(
                     None, problem=f"{type(error).__name__}: {error}", edits=words
                 )
-            self._store_verdict(device, plan, replace(verdict, timestamp=time.time()))
+            self._store_verdict(check_key, plan, replace(verdict, timestamp=time.time()))
 
         start_thread = threading.Thread(target=judge, daemon=True).start
         loop = self._event_loop
@@ -260,12 +262,12 @@ class ParityCheck:
             loop.call_soon_threadsafe(start_thread)  # after the running cell
         else:
             start_thread()
-        return device[2]
+        return check_key[2]
 
-    def _store_verdict(self, device: CheckKey, plan: Plan, verdict: ParityVerdict) -> None:
-        before = self._verdicts.get(device)
-        self._verdicts[device] = verdict
-        self._running.discard(device)
+    def _store_verdict(self, check_key: CheckKey, plan: Plan, verdict: ParityVerdict) -> None:
+        before = self._verdicts.get(check_key)
+        self._verdicts[check_key] = verdict
+        self._running.discard(check_key)
         if verdict.report is not None and not verdict.report.ok:
             words = verdict.describe(plan, named=True)
             if before is None or before.describe(plan, named=True) != words:
@@ -289,19 +291,19 @@ class ParityCheck:
         found = split_samples(plan, samples)
         if found is None:
             return ParityVerdict(None, problem=f"the page sent {len(samples)} values")
-        bands = plan_spans(plan)
+        spans = plan_spans(plan)
         values = {value.key: value for value in plan.values}
 
         def sampled(whole: Mapping[str, Array], keys: Iterable[str]) -> dict[str, Array]:
             return {
-                k: take_spans(values[k], whole[k].reshape(-1), bands[k]) for k in keys if k in whole
+                k: take_spans(values[k], whole[k].reshape(-1), spans[k]) for k in keys if k in whole
             }
 
         def exact(keys: Sequence[str]) -> dict[str, Array]:
             return sampled(self._compute_float64(graph, arrays, keys, bends), keys)
 
         subject = f"{framework} on {page.renderer}"
-        known = sampled(expected, bands)
+        known = sampled(expected, spans)
         report = compare_values(
             plan,
             found,
@@ -363,7 +365,7 @@ def _split_source_input(
     if source_key == "":
         return samples, arrays
     at = [record.key for record in plan.inputs].index(source_key)
-    count = sum(4 * width for bands in plan_spans(plan).values() for _, _, width in bands)
+    count = sum(4 * width for spans in plan_spans(plan).values() for _, _, width in spans)
     [value] = [value for value in plan.values if value.key == source_key]
     array = to_value_array(value, samples[count:])
     if plan.in_python and array.tobytes() != np.asarray(arrays[at], array.dtype).tobytes():
@@ -516,9 +518,9 @@ def value_spans(value: Value, max_texels: int = SPAN_TEXELS) -> tuple[Span, ...]
     return tuple(band for band in dict.fromkeys(found) if band[2] > 0)
 
 
-def take_spans(value: Value, flat: Array, bands: Sequence[Span]) -> Array:
+def take_spans(value: Value, flat: Array, spans: Sequence[Span]) -> Array:
     """The elements of a whole value that lie in the spans `bands`."""
-    return np.concatenate([flat[:0], *(flat[_span_elements(value, band)] for band in bands)])
+    return np.concatenate([flat[:0], *(flat[_span_elements(value, band)] for band in spans)])
 
 
 def split_samples(plan: Plan, samples: Float32) -> dict[str, Array] | None:
@@ -526,9 +528,9 @@ def split_samples(plan: Plan, samples: Float32) -> dict[str, Array] | None:
     values = {value.key: value for value in plan.values}
     found: dict[str, Array] = {}
     at = 0
-    for key, bands in plan_spans(plan).items():
+    for key, spans in plan_spans(plan).items():
         parts = [samples[:0]]
-        for band in bands:
+        for band in spans:
             where = _span_elements(values[key], band)
             parts.append(samples[at : at + where.stop - where.start])  # maybe a partial texel
             at += 4 * band[2]

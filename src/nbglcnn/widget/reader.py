@@ -119,10 +119,10 @@ class Reader:
                 "no page shows this Viewer: display it first to take a screenshot. "
                 "viewer.picture(key) renders a layer's maps without a page"
             )
-        patience = self.default_timeout if timeout is None else validate_timeout(timeout)
+        timeout_s = self.default_timeout if timeout is None else validate_timeout(timeout)
         request = self._connection.request_screenshot()
         try:
-            blocking.wait_until(lambda: self._connection.is_answered(request, patience))
+            blocking.wait_until(lambda: self._connection.is_answered(request, timeout_s))
         finally:
             self._connection.end_request(request)
         return bytes(request.assemblers[0].data)
@@ -156,7 +156,7 @@ class Reader:
             return ReadResult(
                 self._network.compute_values(keys, before_edits=unbent), revision, tuple(own)
             )
-        patience = self.default_timeout if timeout is None else validate_timeout(timeout)
+        timeout_s = self.default_timeout if timeout is None else validate_timeout(timeout)
         before = "" if unbent else BEFORE_EDITS_PREFIX
         request = self._connection.request_values(
             [*keys, *(before + key for key in fed)],
@@ -164,7 +164,7 @@ class Reader:
             before_edits=unbent,
         )
         try:
-            yield lambda: self._connection.is_answered(request, patience)
+            yield lambda: self._connection.is_answered(request, timeout_s)
         finally:
             self._connection.end_request(request)
         arrays = [to_value_array(v, a) for v, a in zip(values, request.arrays(), strict=True)]
@@ -185,8 +185,8 @@ class Reader:
         """Wait for a first Hello, if a page may send one."""
         if self._connection.pages or self._connection.is_closed or not self._can_reach_page:
             return
-        patience = HELLO_RETRY_TIMEOUT_S if Reader.saw_no_page else HELLO_TIMEOUT_S
-        until = time.monotonic() + (QUEUE_DRAIN_S if self._has_waited else patience)
+        timeout_s = HELLO_RETRY_TIMEOUT_S if Reader.saw_no_page else HELLO_TIMEOUT_S
+        until = time.monotonic() + (QUEUE_DRAIN_S if self._has_waited else timeout_s)
 
         def done() -> bool:
             if self._connection.pages or self._connection.is_closed:

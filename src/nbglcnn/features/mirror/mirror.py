@@ -36,9 +36,9 @@ class Mirror:
     Args:
         tensors: The parameters and buffers of the model.
         every: The number of calls from one copy of the weights to the next.
-        take: Called with each copy of the weights.
-        end: Called when the mirror is closed.
-        end: Is called when the mirror is closed.
+        make_sender: Makes the sender of frames, given a function that returns the losses of steps.
+        set_newest: Called with each copy of the weights.
+        on_close: Called when the mirror is closed.
 
     Attributes:
         closed: Whether the mirror is closed.

@@ -39,7 +39,7 @@ class LiveTraining(traitlets.HasTraits):
     Args:
         lr: The learning rate at the start.
         batch_size: The number of examples per step.
-        steer: Sends a change to the page.
+        request_change: Sends a change to the page.
         stop: Ends the training.
 
     Attributes:
