@@ -89,10 +89,10 @@ def _make_transform(name: str, *numbers: float) -> Transform:
 
 
 def ablate() -> Transform:
-    """Set all elements to 0, NaN and infinities as well.
+    """Set all elements to 0, including NaN and infinities.
 
     Returns:
-        Set all elements to 0, including NaN and infinities.
+        The transform.
     """
     return _make_transform("ablate")
 
@@ -101,7 +101,7 @@ def invert() -> Transform:
     """Replace x by 1 − x.
 
     Returns:
-        Set all elements to 0, including NaN and infinities.
+        The transform.
     """
     return _make_transform("invert")
 
@@ -113,7 +113,7 @@ def multiply(factor: float) -> Transform:
         factor: The number that x is multiplied by.
 
     Returns:
-        Set all elements to 0, including NaN and infinities.
+        The transform.
 
     Raises:
         InputError: If `factor` is not a finite number.
@@ -130,7 +130,7 @@ def add(number: float) -> Transform:
         number: The number that is added.
 
     Returns:
-        Set all elements to 0, including NaN and infinities.
+        The transform.
 
     Raises:
         InputError: If `number` is not a finite number.
@@ -146,7 +146,7 @@ def clamp(low: float = 0.0, high: float = 1.0) -> Transform:
         high: The result for x > high. Default: 1.
 
     Returns:
-        Set all elements to 0, including NaN and infinities.
+        The transform.
 
     Raises:
         InputError: If a parameter is not a finite number.
@@ -161,7 +161,7 @@ def threshold(level: float = 0.5) -> Transform:
         level: The threshold. Default: 0.5.
 
     Returns:
-        Set all elements to 0, including NaN and infinities.
+        The transform.
 
     Raises:
         InputError: If `level` is not a finite number.
@@ -179,7 +179,7 @@ def contrast(factor: float = 1.5) -> Transform:
         factor: The contrast; 1 changes nothing. Default: 1.5.
 
     Returns:
-        Set all elements to 0, including NaN and infinities.
+        The transform.
 
     Raises:
         InputError: If `factor` is not a finite number.
@@ -200,7 +200,7 @@ def saturation(factor: float = 1.5) -> Transform:
         factor: The saturation; 0 removes all colour, 1 changes nothing. Default: 1.5.
 
     Returns:
-        Set all elements to 0, including NaN and infinities.
+        The transform.
 
     Raises:
         InputError: If `factor` is not a finite number.
@@ -221,7 +221,7 @@ def noise(std: float = 0.5, seed: int = 0) -> Transform:
         seed: An integer from 0 to 2²⁴ − 1 that selects the random numbers. Default: 0.
 
     Returns:
-        Set all elements to 0, including NaN and infinities.
+        The transform.
 
     Raises:
         InputError: If `std` or `seed` is out of range.
@@ -239,7 +239,7 @@ def salt_and_pepper(share: float = 0.1, seed: int = 0) -> Transform:
         seed: An integer from 0 to 2²⁴ − 1 that selects the pixels. Default: 0.
 
     Returns:
-        Set all elements to 0, including NaN and infinities.
+        The transform.
 
     Raises:
         InputError: If `share` or `seed` is out of range.
@@ -256,7 +256,7 @@ def blur(sigma: float = 1.0) -> Transform:
         sigma: The standard deviation in pixels, greater than 0, at most 16. Default: 1.
 
     Returns:
-        Set all elements to 0, including NaN and infinities.
+        The transform.
 
     Raises:
         InputError: If `sigma` is out of range.
@@ -274,7 +274,7 @@ def sharpen(amount: float = 1.0, sigma: float = 1.0) -> Transform:
         sigma: The standard deviation of the blur in pixels, greater than 0, at most 16. Default: 1.
 
     Returns:
-        Set all elements to 0, including NaN and infinities.
+        The transform.
 
     Raises:
         InputError: If `sigma` is out of range or `amount` is not a finite number.
@@ -288,7 +288,7 @@ def edges() -> Transform:
     Outside the map, the border is repeated.
 
     Returns:
-        Set all elements to 0, including NaN and infinities.
+        The transform.
 
     Source: `numpy.hypot` of `scipy.ndimage.sobel(…, mode="nearest")` along both axes.
     """
@@ -305,7 +305,7 @@ def pixelate(size: int = 4) -> Transform:
         size: The side of a block in pixels, an integer from 1 to 256. Default: 4.
 
     Returns:
-        Set all elements to 0, including NaN and infinities.
+        The transform.
 
     Raises:
         InputError: If `size` is out of range.
@@ -322,7 +322,7 @@ def erode(radius: int = 1) -> Transform:
         radius: The ellipse has 2 · radius + 1 pixels per side; an integer from 0 to 32. Default: 1.
 
     Returns:
-        Set all elements to 0, including NaN and infinities.
+        The transform.
 
     Raises:
         InputError: If `radius` is out of range.
@@ -341,7 +341,7 @@ def dilate(radius: int = 1) -> Transform:
         radius: The ellipse has 2 · radius + 1 pixels per side; an integer from 0 to 32. Default: 1.
 
     Returns:
-        Set all elements to 0, including NaN and infinities.
+        The transform.
 
     Raises:
         InputError: If `radius` is out of range.
@@ -361,7 +361,7 @@ def translate(x: float = 0.0, y: float = 0.0) -> Transform:
         y: The distance down, in heights of the map. Default: 0.
 
     Returns:
-        Set all elements to 0, including NaN and infinities.
+        The transform.
 
     Raises:
         InputError: If a parameter is not a finite number.
@@ -378,7 +378,7 @@ def scale(factor: float) -> Transform:
         factor: The factor, greater than 0; less than 1 shrinks.
 
     Returns:
-        Set all elements to 0, including NaN and infinities.
+        The transform.
 
     Raises:
         InputError: If `factor` is not greater than 0.
@@ -395,7 +395,7 @@ def rotate(degrees: float) -> Transform:
         degrees: The angle in degrees.
 
     Returns:
-        Set all elements to 0, including NaN and infinities.
+        The transform.
 
     Raises:
         InputError: If `degrees` is not a finite number.
@@ -407,7 +407,7 @@ def flip_h() -> Transform:
     """Flip the map horizontally: exchange left and right.
 
     Returns:
-        Set all elements to 0, including NaN and infinities.
+        The transform.
     """
     return _make_transform("flip_h")
 
@@ -416,7 +416,7 @@ def flip_v() -> Transform:
     """Flip the map vertically: exchange top and bottom.
 
     Returns:
-        Set all elements to 0, including NaN and infinities.
+        The transform.
     """
     return _make_transform("flip_v")
 
@@ -434,7 +434,7 @@ def occlude(x: float = 0.5, y: float = 0.5, size: int = 8, value: float = 0.0) -
         value: The value of the patch. Default: 0.
 
     Returns:
-        Set all elements to 0, including NaN and infinities.
+        The transform.
 
     Raises:
         InputError: If a parameter is not a finite number, or `size` is out of range.
@@ -455,7 +455,7 @@ def glsl(source: str, **parameters: float) -> Transform:
         **parameters: Up to eight numbers by name.
 
     Returns:
-        Set all elements to 0, including NaN and infinities.
+        The transform.
 
     Raises:
         InputError: If the code is empty, doesn't set `y`, contains directives or unmatched braces,

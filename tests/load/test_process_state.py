@@ -1,6 +1,7 @@
 """Loading has no effect on the process: on other threads, children and later code."""
 
 import gc
+import importlib
 import os
 import random
 import subprocess
@@ -29,7 +30,8 @@ from recorded_runs import is_recorded
 
 
 def test_threads_load_side_by_side() -> None:
-    load(small_cnn(), EXAMPLE)  # the first load imports sympy, which adds a filter
+    importlib.import_module("sympy")  # torch imports it on demand, and it adds a filter
+    load(small_cnn(), EXAMPLE)
     before = warnings.filters, list(warnings.filters), sys.stdout, sys.stderr
     with ThreadPoolExecutor(4) as pool:
         loads = [pool.submit(load, small_cnn(), EXAMPLE) for _ in range(4)]
@@ -162,7 +164,8 @@ def torch_modes() -> tuple[object, ...]:
 
 
 def test_a_failed_export_leaves_nothing_behind() -> None:
-    load(small_cnn(), EXAMPLE)  # the first load imports sympy, which adds a filter
+    importlib.import_module("sympy")  # torch imports it on demand, and it adds a filter
+    load(small_cnn(), EXAMPLE)
     before = torch_modes(), list(warnings.filters), torch.get_rng_state().tolist()
     with pytest.raises(NbglcnnError, match="depends on the input's values"):
         load(InputDependent().eval(), EXAMPLE)

@@ -418,8 +418,8 @@ export interface Layer {
  *     key: The key of the value or parameter, if the Plan keeps it.
  *     number: The constant of `"number"`.
  *     shape: The shape in which the operator reads it.
- *     The sliding window of a kernel or pool, one entry per spatial axis; empty for other
- *         operators.
+ *     index_maps: The maps, applied one after the other, from an element of `shape` to the element
+ *         of `key`.
  */
 export interface Operand {
   readonly kind: "number" | "omitted" | "parameter" | "setting" | "unnamed" | "value";
@@ -450,7 +450,7 @@ export interface IndexMap {
 }
 
 /**
- * The window of a convolution or pool, one entry per spatial axis; empty for other operators.
+ * The sliding window of a kernel or pool, one entry per spatial axis; empty for others.
  *
  * An operator that only pads has only `pads_begin` and `pads_end`. `auto_pad` is already resolved.
  *

@@ -111,8 +111,8 @@ class Operand(msgspec.Struct, frozen=True):
         key: The key of the value or parameter, if the Plan keeps it.
         number: The constant of `"number"`.
         shape: The shape in which the operator reads it.
-        The sliding window of a kernel or pool, one entry per spatial axis; empty for other
-            operators.
+        index_maps: The maps, applied one after the other, from an element of `shape` to the element
+            of `key`.
     """
 
     kind: Literal["value", "parameter", "number", "unnamed", "omitted", "setting"]
@@ -123,7 +123,7 @@ class Operand(msgspec.Struct, frozen=True):
 
 
 class Window(msgspec.Struct, frozen=True):
-    """The window of a convolution or pool, one entry per spatial axis; empty for other operators.
+    """The sliding window of a kernel or pool, one entry per spatial axis; empty for others.
 
     An operator that only pads has only `pads_begin` and `pads_end`. `auto_pad` is already resolved.
 

@@ -494,8 +494,8 @@ class Network:
             least = msgspec.structs.asdict(old)
             if any(getattr(target, name) < number for name, number in least.items()):
                 raise DeviceError(
-                    f"{carried_weights.busy_message} whose device supports more than this page's; to "
-                    f"see it here {carried_weights.how_to_end}"
+                    f"{carried_weights.busy_message} whose device supports more than this page's; "
+                    f"to see it here {carried_weights.how_to_end}"
                 )
             return False
         least = {
