@@ -100,9 +100,8 @@ def measure_rate(notebook: Notebook, seconds: float) -> float:
     """The median of the rates reported in this time, without the first two seconds."""
     scroll_to_viewer(notebook)
     time.sleep(2)
-    notebook.evaluate_silently(
-        "rates.clear()"
-    )  # not in a cell, which would use memory and displace the Viewer
+    # Not in a cell, which would use memory and displace the Viewer.
+    notebook.evaluate_silently("rates.clear()")
     time.sleep(seconds)
     told = notebook.evaluate_silently("print(*rates)").split()
     return statistics.median(map(float, told)) if told else 0.0

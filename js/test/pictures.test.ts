@@ -30,8 +30,8 @@ test("numbers that make no picture are refused", () => {
     { scale: 1.5 },
     { scale: Number.NaN },
     { columns: 0 },
-    { cell: [0, 4] },
-    { cell: [2.5, 4] },
+    { curveSize: [0, 4] },
+    { curveSize: [2.5, 4] },
     { gap: 0.5 },
   ];
   for (const wrong of wrongs) {

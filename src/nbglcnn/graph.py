@@ -201,9 +201,8 @@ class Graph:
     source: str = "onnx"  # "torch" or "onnx": the framework that names and values come from
     notes: tuple[str, ...] = ()  # changes made while loading, for the user
     comparison: Comparison | None = None  # set if the Graph joins two networks
-    constant_reads: frozenset[str] = (
-        frozenset()
-    )  # parameters whose values determined the graph's structure
+    # Parameters whose values determined the graph's structure.
+    constant_reads: frozenset[str] = frozenset()
     carries: tuple[Carry, ...] = ()
     classes: tuple[str, ...] = ()  # the model's own class names of its outputs
     calls: Mapping[str, str] = field(default_factory=lambda: _read_only({}))

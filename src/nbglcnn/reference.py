@@ -465,7 +465,8 @@ def _required_keys(
 ) -> set[str]:
     """The keys of inputs, outputs and module calls that `from_cache` needs for the required keys.
 
-    Keys of `unseen` values are excluded: they have other values in the Graph than in hooks.
+    Keys of `unhooked_values` values are excluded: they have other values in the Graph than in
+    hooks.
     """
     wanted = [key.value for key in graph.keys if names is None or key.name in names]
     keys = [key for key in graph.keys if key.value not in unhooked_values]

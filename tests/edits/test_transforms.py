@@ -154,7 +154,7 @@ def random_maps(shape: Sequence[int]) -> np.ndarray:
 
 
 def map_each(x: np.ndarray, reference: Callable[[Map], Map]) -> np.ndarray:
-    """Apply `true` to each map; a signal (examples, channels, length) is a map of one row."""
+    """Apply `reference` to each map; a signal (examples, channels, length) is a map of one row."""
     shown = x.reshape((*x.shape[:2], *((1,) * (4 - x.ndim)), *x.shape[2:]))
     found = [[reference(one) for one in example] for example in shown]
     return np.array(found, np.float32).reshape(x.shape)

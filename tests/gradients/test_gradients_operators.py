@@ -90,9 +90,8 @@ NORMS = [
 ]  # fmt: skip
 
 
-TIED_VALUES = RNG.integers(0, 3, INPUT_SHAPE).astype(
-    np.float32
-)  # the first of equal ones gets the gradient
+# The first of equal ones gets the gradient.
+TIED_VALUES = RNG.integers(0, 3, INPUT_SHAPE).astype(np.float32)
 POOLS = [
     GradientCase("MaxPool", lambda x: F.max_pool2d(x, (3, 2), 2, 1), random_arrays(INPUT_SHAPE),
                  {"kernel_shape": (3, 2), "strides": (2, 2), "pads": (1, 1, 1, 1)}),

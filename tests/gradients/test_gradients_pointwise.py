@@ -100,9 +100,8 @@ def test_reductions_over_any_axes(op: str) -> None:
     assert_operator_gradients(reduction_cases(op))
 
 
-ZEROS = float_vector(2, 3, 0.5, 0, 3, -2, 0, 3, 0, 0, 0, 0).reshape(
-    4, 3
-)  # no, one, two, three zeros in a row
+# No, one, two, three zeros in a row.
+ZEROS = float_vector(2, 3, 0.5, 0, 3, -2, 0, 3, 0, 0, 0, 0).reshape(4, 3)
 TIED_VALUES = RNG.integers(0, 3, (4, 3)).astype(np.float32)
 
 

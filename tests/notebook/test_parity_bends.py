@@ -295,7 +295,6 @@ def test_the_check_does_not_agree_with_its_own_graph(middle: type[nn.Module], wo
     assert words in page.wait_until(bool)
     found = page.check.verdict(page.connection.active_page, page.plan)
     assert found is not None and found.report is not None and not found.report.ok
-    assert found.is_wrong == (
-        middle is ExportsDifferently
-    )  # the state is wrong, not the fast kernels
+    # The state is wrong, not the fast kernels.
+    assert found.is_wrong == (middle is ExportsDifferently)
     page.session.close()

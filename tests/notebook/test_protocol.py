@@ -322,9 +322,8 @@ def test_a_device_too_small_for_any_plan_is_refused_in_words(connection: FakeCon
     )
     page = connection.connection.active_page
     assert page is not None and "needs a texture of 9000" in page.problem == refusal["text"]
-    assert (
-        connection.connection.usable_pages == [] and not page.is_rejected
-    )  # Python computes instead
+    # Python computes instead.
+    assert connection.connection.usable_pages == [] and not page.is_rejected
 
 
 def test_a_context_that_stays_lost_is_said_as_such(

@@ -16,7 +16,7 @@ from polling import retry_until_passes
 from viewer_models import IMPORTS, autoencoder, pictures
 
 SEED = 33
-# Runs `work` with the page's model of `viewer`, the one that its views use.
+# Runs `script` with the page's model of `viewer`, the one that its views use.
 WITH_MODEL = """async ([id, work, given]) => {
   const mime = "application/vnd.jupyter.widget-view+json";
   const renderer = window.lab.panel().content.rendermime.createRenderer(mime);

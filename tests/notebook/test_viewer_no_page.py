@@ -37,9 +37,8 @@ def viewer() -> Viewer:
 def test_a_script_computes_at_once_and_without_a_warning(
     viewer: Viewer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        reader, "HELLO_TIMEOUT_S", 60.0
-    )  # so long that slowness isn't mistaken for it
+    # So long that slowness isn't mistaken for it.
+    monkeypatch.setattr(reader, "HELLO_TIMEOUT_S", 60.0)
     start = time.monotonic()
     with warnings.catch_warnings():
         warnings.simplefilter("error")

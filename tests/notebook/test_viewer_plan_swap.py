@@ -122,9 +122,8 @@ def test_a_bend_in_mid_training_acts_on_what_is_learned(notebook: Notebook) -> N
     )
     assert marks == [[4, "2: multiply"], [8, "2: multiply off"], [11, "2: multiply on"],
                      [11, "2: multiply changed"]]  # fmt: skip
-    assert (
-        read_json(notebook, "viewer._training['training']['swap_count']") == 1
-    )  # one swap of the Plan, for the layer
+    # One swap of the Plan, for the layer.
+    assert read_json(notebook, "viewer._training['training']['swap_count']") == 1
 
     factors = [1.0] * 4 + [0.25] * 4 + [1.0] * 3 + [-1.0] * 2
     assert_trained_equally(notebook, *train_bent_in_torch([0.05] * len(factors), factors))

@@ -61,9 +61,8 @@ def assert_value(engine: EnginePage, expected: np.ndarray, key: str = "0") -> No
 def test_edits_go_over_to_another_plan_but_for_those_it_has_no_place_for(
     engine: EnginePage, plan: nbglcnn.Plan
 ) -> None:
-    set_edits(
-        engine, multiply_edit(2), multiply_edit(3, name="last", channels=(3,))
-    )  # before a network is loaded
+    # Before a network is loaded.
+    set_edits(engine, multiply_edit(2), multiply_edit(3, name="last", channels=(3,)))
     engine.show(plan, X)
     expected = torch_output(4) * 2
     expected[:, 3] *= 3

@@ -18,11 +18,9 @@ from nbglcnn.plan.layout import NCHW, Layout
 from nbglcnn.plan.schema import DisplayKind
 from webgl_page import ONE_RENDERER, GlPage
 
-CELL_SIZE = (
-    40,
-    23,
-)  # of a curve: the zero line is in the middle of a row if zero is in the middle of the range
-CURVES_JOB = {"drawMode": "curves", "scale": 1, "cell": CELL_SIZE}
+# Of a curve: the zero line is in the middle of a row if zero is in the middle of the range.
+CELL_SIZE = (40, 23)
+CURVES_JOB = {"drawMode": "curves", "scale": 1, "curveSize": CELL_SIZE}
 
 
 def display_kind_plan(layout: Layout, form: DisplayKind, nchw: NCHW | None = None) -> Plan:

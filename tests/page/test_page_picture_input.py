@@ -289,9 +289,8 @@ def test_a_lost_context_is_survived_between_two_pictures(
         [session, *encode_picture(first)],
     )
     lose_context(gl)
-    assert_close_pixels(
-        gl.read(session, "x"), resize_with_pillow(first, SHAPE, "crop")
-    )  # it is still available
+    # It is still available.
+    assert_close_pixels(gl.read(session, "x"), resize_with_pillow(first, SHAPE, "crop"))
     feed_picture(gl, session, second, "bitmap")
     lose_context(gl)
     assert gl.read(session, "x").max() == 0  # the bitmap was closed

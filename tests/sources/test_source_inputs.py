@@ -362,7 +362,7 @@ def test_a_pens_pressure_makes_its_stroke_wider_and_the_eraser_takes_it_away(sho
 
 
 def encode_picture(height: int, width: int, has_exif_rotation: bool = False) -> bytes:
-    """A smooth picture as a file; if `turned`, a JPEG with an EXIF quarter turn."""
+    """A smooth picture as a file; if `has_exif_rotation`, a JPEG with an EXIF quarter turn."""
     y, x = np.mgrid[:height, :width]
     picture = Image.fromarray(
         np.stack([255 * x / width, 255 * y / height, 128 + 0 * x], 2).astype(np.uint8)

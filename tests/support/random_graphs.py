@@ -154,7 +154,7 @@ BINARY_KINDS = ("binary", "product", "joined")
 class RandomGraph(nn.Module):
     """Steps over two inputs, each on one or two earlier values; all unused values are outputs.
 
-    `wanted` lists (kind, first operand, second operand); operands count back from the last value. A
+    `steps` lists (kind, first operand, second operand); operands count back from the last value. A
     step that doesn't fit is skipped. "again" reuses a layer with parameters.
     """
 

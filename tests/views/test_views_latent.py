@@ -225,9 +225,10 @@ def test_the_pad_moves_by_mouse_and_the_decoder_draws_that_very_code(
         )
     assert (plane_coordinates(second) - plane_coordinates(first) < 0).all(), "left and down"
     np.testing.assert_allclose(read_output(page), decode(found.model, second), **TOLERANCE)
+    # Python is notified slightly later.
     page.wait_for_function(
         "() => views.state.source.value.code.join() === views.state.latentCode.value.join()"
-    )  # Python is notified slightly later
+    )
     ring = page.locator(PAD)
     assert "near" in (ring.get_attribute("aria-valuetext") or "")
 

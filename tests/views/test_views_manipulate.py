@@ -138,9 +138,8 @@ def test_each_manipulation_is_that_of_its_word_and_shows_the_picture_after_it(
             column.views.get("presentEdits")["edits"]
         )]  # fmt: skip
         column.views.set(presentEdits={"edits": edits, "weights": 0})
-        column.assert_stages(
-            {k + 1, 9} if k else None
-        )  # disabled rows change nothing; checked once for all
+        # Disabled rows change nothing; checked once for all.
+        column.assert_stages({k + 1, 9} if k else None)
     assert np.abs(column.read_stage() - picture).max() > 0.1
 
 

@@ -340,9 +340,8 @@ def test_python_has_what_is_dragged_and_undo_brings_every_bit_back(
 
         page.get_by_role("button", name=f"Edit {name}").click()
         cell = page.get_by_role("gridcell").nth(4)
-        drag_cell(
-            page, cell, 30, steps=15, pause_ms=1200
-        )  # longer than the maximum gap between keys of one step
+        # Longer than the maximum gap between keys of one step.
+        drag_cell(page, cell, 30, steps=15, pause_ms=1200)
         changed = page.locator(".nbg-weight-edited", has_text="weights changed")
         expect(changed).to_have_text(f"1 of {weight.size} weights changed")
         expect(page.locator("canvas[data-corners='1']")).to_have_count(1)

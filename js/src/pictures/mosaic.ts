@@ -14,7 +14,7 @@ export interface MosaicOptions {
   readonly gap: number;
   readonly scale: number;
   /** Canvas pixels of a map if its size differs from its values' size: a curve. */
-  readonly cell?: readonly [width: number, height: number] | undefined;
+  readonly curveSize?: readonly [width: number, height: number] | undefined;
 }
 
 /** The size of a mosaic of `count` maps of h × w pixels; throw RangeError for invalid numbers. */
@@ -25,7 +25,7 @@ export function mosaicSize(h: number, w: number, options: MosaicOptions): Mosaic
   }
   if (!Number.isInteger(columns) || columns < 1) throw new RangeError(`columns is ${columns}`);
   if (!Number.isInteger(gap) || gap < 0) throw new RangeError(`gap is ${gap}`);
-  const [mapWidth, mapHeight] = options.cell ?? [
+  const [mapWidth, mapHeight] = options.curveSize ?? [
     Math.max(1, Math.round(w * scale)),
     Math.max(1, Math.round(h * scale)),
   ];

@@ -56,9 +56,8 @@ def run(given: argparse.Namespace) -> int:
             lower(graph, observe=observe, precision=given.precision)
             for observe in ("outputs", "all")
         )
-    own = strip_preprocess(
-        graph
-    )  # the other engine runs the model alone, on the preprocessed input
+    # The other engine runs the model alone, on the preprocessed input.
+    own = strip_preprocess(graph)
     prepared = model.source if isinstance(model.source, PreprocessedModel) else None
     taken = arrays if prepared is None else prepared.raw_inputs(x).preprocessed
     count = len(own.inputs) - len(graph.noise)  # the framework draws the noise itself

@@ -242,9 +242,8 @@ class Builder:
     def defer(self, node: Node, lower: Callable[[Builder, Node], None]) -> None:
         """Defer a node until its only output is requested as a texture."""
         if node.inputs[0] in self._deferred_nodes:
-            self.stored_tensor(
-                node.inputs[0]
-            )  # of a chain only the last is deferred: a convolution fuses one
+            # Of a chain only the last is deferred: a convolution fuses one.
+            self.stored_tensor(node.inputs[0])
         self._deferred_nodes[node.outputs[0]] = (node, self.layer, lower)
 
     def deferred_node(self, value: str) -> Node | None:

@@ -29,9 +29,8 @@ class EditTargets:
         self._keys_of_value: dict[str, list[int]] = {}
         for number, key in enumerate(keys):
             self._keys_of_value.setdefault(key.value, []).append(number)
-        return_positions = return_order(
-            graph
-        )  # inner modules' hooks run first, the model's own last
+        # Inner modules' hooks run first, the model's own last.
+        return_positions = return_order(graph)
         for group in self._keys_of_value.values():
             group.sort(key=lambda number: return_positions.get(keys[number].call, MODEL_RETURN))
 

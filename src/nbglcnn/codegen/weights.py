@@ -22,19 +22,17 @@ def pack_weight(recipe: Recipe, constants: Sequence[Array | None]) -> Float32:
         return PACKERS[recipe.packer](*constants, **recipe.arguments)
 
 
-def tensor(
-    array: Array, *, nchw: Sequence[int], block: Sequence[int], max_side: int = 0
-) -> Float32:
+def tensor(array: Array, *, nchw: Sequence[int], block: Sequence[int], side: int = 0) -> Float32:
     """Pack a constant as an ordinary tensor."""
     n, c, h, w = nchw
     bn, by, bx = block
-    return Layout((n, c, h, w), (bn, by, bx), max_side=max_side).pack(array)
+    return Layout((n, c, h, w), (bn, by, bx), max_side=side).pack(array)
 
 
-def filled(*, nchw: Sequence[int], block: Sequence[int], bits: int, max_side: int = 0) -> Float32:
+def filled(*, nchw: Sequence[int], block: Sequence[int], bits: int, side: int = 0) -> Float32:
     """Pack a tensor filled with one number, passed as the bits of its float32."""
     array = np.full(tuple(nchw), np.uint32(bits).view(np.float32))
-    return tensor(array, nchw=nchw, block=block, max_side=max_side)
+    return tensor(array, nchw=nchw, block=block, side=side)
 
 
 def zero() -> Float32:

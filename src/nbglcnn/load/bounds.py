@@ -11,9 +11,8 @@ from nbglcnn.errors import ModelError, UnsupportedModel
 MAX_RANK = 8  # per value; layouts may allow less
 MAX_ELEMENTS = 2**28  # per value: 1 GiB of float32
 MAX_FOLDED_BYTES = 2**27  # folded while loading; 4 times the constants' bytes are added
-MAX_GENERATED_ELEMENTS = (
-    2**22
-)  # numbers in a constant that a rule generates, such as a sampling grid
+# Numbers in a constant that a rule generates, such as a sampling grid.
+MAX_GENERATED_ELEMENTS = 2**22
 MAX_EDGES = 100_000  # inputs and outputs of all nodes
 MAX_NODES = 20_000  # per graph, after function bodies are inlined
 MAX_NAME = 200  # characters of a model's name in a message

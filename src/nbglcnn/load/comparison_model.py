@@ -35,11 +35,8 @@ if TYPE_CHECKING:
     from nbglcnn.load.torch.model import TorchModel
     from nbglcnn.load.training import TrainingMode
 
-A_PREFIX, B_PREFIX, DIFFERENCE_PREFIX = (
-    SHARED_INPUT_PREFIX,
-    "B.",
-    "difference.",
-)  # prefixes of their keys
+# Prefixes of their keys.
+A_PREFIX, B_PREFIX, DIFFERENCE_PREFIX = (SHARED_INPUT_PREFIX, "B.", "difference.")
 DIFFERENCE_TABLE = "differences"
 FLOAT = 1  # onnx.TensorProto.FLOAT
 

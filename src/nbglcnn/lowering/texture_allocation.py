@@ -25,10 +25,10 @@ def reuse_textures(
 ) -> dict[int, int]:
     """Let unobserved textures share memory if their lifetimes don't overlap.
 
-    Textures in `kept` are never shared: weights, staging, observed values. Textures share memory
-    only if they are equal, and textures with a border of zeros share only with each other, because
-    other passes would draw over the border. Returns the new number of every texture still in use.
-    Raises UnsupportedModel if the textures exceed the memory budget.
+    Textures in `pinned_textures` are never shared: weights, staging, observed values. Textures
+    share memory only if they are equal, and textures with a border of zeros share only with each
+    other, because other passes would draw over the border. Returns the new number of every texture
+    still in use. Raises UnsupportedModel if the textures exceed the memory budget.
     """
 
     def kind(texture: int) -> tuple[p.Texture, bool]:

@@ -191,7 +191,7 @@ def _map_end(of: Callable[[float], float], end: float | None) -> float | None:
 def _clip_end(
     end: float | None, low: float | None, high: float | None, default: float | None
 ) -> float | None:
-    """One bound after clipping to `low` and `high`; `otherwise` if the bound is unknown."""
+    """One bound after clipping to `low` and `high`; `default` if the bound is unknown."""
     if end is None:
         return default
     end = end if low is None else max(end, low)

@@ -58,9 +58,8 @@ def _conv_shader(name: str, slots: str, *files: str) -> FragmentShader:
 DENSE_CONV = _conv_shader("conv", ", taps, lines, begin, end", "volume_rows", "conv")
 PATCH_CONV = _conv_shader("conv_patch", ", taps, lines, begin, end; float slope", "conv_patch")
 GROUPED_CONV = _conv_shader("grouped_conv", "", "volume_rows", "grouped_conv", "grouped_conv_main")
-MAX_KERNEL_ELEMENTS = (
-    MAX_LOOP_ITERATIONS // 4
-)  # of a kernel for which further passes cannot sum the rest
+# Of a kernel for which further passes cannot sum the rest.
+MAX_KERNEL_ELEMENTS = MAX_LOOP_ITERATIONS // 4
 INPUT_ACTIVATIONS = {
     "Relu": 1,
     "LeakyRelu": 2,
@@ -267,9 +266,8 @@ def pack_computed_kernel(
             "exceed a texture of 4 layers; constant weights may be larger"
         )
     layout = Layout((layers, 4, parts * each * taps, 4 * columns), (layers, 1, 1))
-    packed = Tensor(
-        b.create_texture(*layout.size), layout
-    )  # never in strips: conv.glsl reads the texture directly
+    # Never in strips: conv.glsl reads the texture directly.
+    packed = Tensor(b.create_texture(*layout.size), layout)
     orientation = _kernel_orientation(weights.layout.nchw, inputs, outputs, steps, taps, groups)
     b.draw(
         PACK_KERNEL if orientation is None else PACK_KERNEL_TEXELS, packed, [weights],

@@ -119,9 +119,8 @@ def transposed_gradient(rules: GradientBuilder, node: Node, dy: Sequence[str]) -
             pads=(*window.pads_begin, *window.pads_end),
         )  # fmt: skip
         for axis, length in enumerate(rules.shape(x)):
-            dx = slice_axis(
-                rules, dx, axis, 0, length
-            )  # an output_padding of a stride or more makes dx longer
+            # An output_padding of a stride or more makes dx longer.
+            dx = slice_axis(rules, dx, axis, 0, length)
     return [
         dx,
         _weight_gradient(rules, w, dy[0], x, window, group),
@@ -212,8 +211,8 @@ def _sum_partition(
     """The numbers of images, and of rows and columns of positions, that one fragment sums.
 
     The partition provides enough fragments, gives each fragment enough work, and limits the length
-    of each sum. `turns` is the number of loop iterations over everything. Images that are read
-    `together` stay together.
+    of each sum. `iterations` is the number of loop iterations over everything. Images that are read
+    `images_per_read` stay together.
     """
     count = math.prod(places)
     batches = -(-images // images_per_read)

@@ -39,10 +39,8 @@ REDUCE = FragmentShader(
 REDUCTION_GLSL = "\n".join(
     [SELECT, EXP_LOG, shader_source("nan.glsl"), shader_source("reduce_kinds.glsl")]
 )
-MAX_SINGLE_STAGE_READS, MAX_STAGE_READS = (
-    64,
-    512,
-)  # reads per fragment: limit for a single stage, target per stage of several
+# Reads per fragment: limit for a single stage, target per stage of several.
+MAX_SINGLE_STAGE_READS, MAX_STAGE_READS = (64, 512)
 
 SUM_GLSL = "vec4 join(vec4 a, vec4 b) { return a + b; }"
 ZERO_START = "#define START vec4(0.0)"
@@ -53,7 +51,7 @@ class ReductionKind:
     """The GLSL of a reduction: `map` runs in the first stage, `finish` in the last.
 
     In `finish`, u_joined is the number of reduced elements. The caller sets `uniform_slots`. If
-    `uses_first_element`, `given` is the first of the reduced elements.
+    `uses_first_element`, `reference` is the first of the reduced elements.
     """
 
     map: str = "v"
@@ -106,12 +104,12 @@ REDUCTION_KINDS = {
     "inverse root of sums": ReductionKind(
         finish="1.0 / sqrt(v / u_count + u_epsilon)", uniform_slots="float count, epsilon"
     ),
-    # `given` is the maximum:
+    # `reference` is the maximum:
     "sum exp": ReductionKind("power(v - given)"),
     "log sum exp": ReductionKind("power(v - finite(given))", finish="logarithm(v) + finite(given)"),
     "first index": replace(MIN_KIND, map="chosen(v, given, index, 0x7f800000u)"),
     "last index": replace(MAX_KIND, map="chosen(v, given, index, 0xff800000u)"),
-    # `given` is the mean:
+    # `reference` is the mean:
     "deviation": ReductionKind(SQUARED_DEVIATION, finish="sqrt(v / u_joined)"),
     "inverse deviation": ReductionKind(
         SQUARED_DEVIATION,
@@ -135,9 +133,9 @@ def draw_reduction(
 ) -> Tensor:
     """Reduce `x` over axes of its nchw (0 to 3: n, c, h, w), which get length 1.
 
-    `given` has the result's nchw; the kind's `map` and `finish` read it as `given`. `steps` are the
-    increments, along each axis of the nchw, of the `index` that `map` reads. The result is bound to
-    `value` if `value` isn't empty.
+    `reference` has the result's nchw; the kind's `map` and `finish` read it as `reference`. `steps`
+    are the increments, along each axis of the nchw, of the `index` that `map` reads. The result is
+    bound to `value` if `value` isn't empty.
     """
     kind = REDUCTION_KINDS[kind] if isinstance(kind, str) else kind
     count = math.prod(x.layout.nchw[axis] for axis in axes)

@@ -30,9 +30,8 @@ AFFINE = per_element_shader("affine_gather", AFFINE_SLOTS)
 AFFINE_TEXEL = FragmentShader(
     "affine_gather_texel", shader_source("affine_gather_texel.glsl"), uniform_slots=AFFINE_SLOTS
 )
-MAX_LOOKUPS = (
-    MAX_LOOP_ITERATIONS // 16
-)  # per element; a fragment of a per-element shader has up to 16 elements
+# Per element; a fragment of a per-element shader has up to 16 elements.
+MAX_LOOKUPS = MAX_LOOP_ITERATIONS // 16
 MAX_AXES = 14  # after merging; strided_gather.glsl has 7 pairs
 
 

@@ -33,10 +33,8 @@ Block = tuple[int, int, int]  # the images, rows and columns at one texel positi
 MAX_EXACT_INTEGER = 2**24  # float32 represents all integers up to here
 ROW_TEXELS = 2048  # maximum row width: long rows keep llvmpipe's 64-pixel bins and all cores busy
 ROW_TILES = 1024  # maximum tiles per row: 4 weight columns per channel group fit 4096 texels
-SHADE_BLOCK, BIN_TEXELS = (
-    4,
-    64,
-)  # texels per side of llvmpipe's smallest shaded block, and of a thread's bin
+# Texels per side of llvmpipe's smallest shaded block, and of a thread's bin.
+SHADE_BLOCK, BIN_TEXELS = (4, 64)
 ROW_COST = 1.04  # measured cost factor of a convolution that reads several rows of tiles
 
 
@@ -89,9 +87,8 @@ def _tile_columns(tiles: int, width: int, height: int, texels: int) -> int:
     def cost(rows: int) -> float:
         columns = -(-tiles // rows)
         across, down = columns * width, -(-tiles // columns) * height
-        by_rows = (
-            across * SHADE_BLOCK * -(-down // SHADE_BLOCK)
-        )  # because SwiftShader's two threads alternate
+        # Because SwiftShader's two threads alternate.
+        by_rows = across * SHADE_BLOCK * -(-down // SHADE_BLOCK)
         return (by_rows + 2 * _busier_thread_texels(across, down)) * (
             ROW_COST if rows > min_rows else 1
         )

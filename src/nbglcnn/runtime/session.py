@@ -88,9 +88,8 @@ class Session:
         self._inputs: dict[str, Array] = {}
         self._sections_by_texture = sections_by_texture(plan.header)
         self._ran_sections: set[int] = set()  # sections run since the last commit
-        self._patched_textures: set[int] = (
-            set()
-        )  # weight textures whose contents differ from the Plan's
+        # Weight textures whose contents differ from the Plan's.
+        self._patched_textures: set[int] = set()
         self._pending_edits: tuple[tuple[Edit, ...], Mapping[str, Array]] | None = None
         self._editor = Editor(
             lambda: self.plan, self._handle_edits, partial(self.read, unbent=True), self.check_open

@@ -650,7 +650,7 @@ class Network:
         return self.local.backend_name(self.plan)
 
     def snapshot(self, example: int, max_bytes: int = pictures.MAX_BYTES) -> bytes:
-        """A PNG of the network's values for one example of the input, of at most `most` bytes."""
+        """A PNG of the values for one example of the input, of at most `max_bytes` bytes."""
         self._hash_changed_weights()
         now = self.revision, example, max_bytes
         if self._snapshot is None or self._snapshot[0] != now:

@@ -519,7 +519,7 @@ def value_spans(value: Value, max_texels: int = SPAN_TEXELS) -> tuple[Span, ...]
 
 
 def take_spans(value: Value, flat: Array, spans: Sequence[Span]) -> Array:
-    """The elements of a whole value that lie in the spans `bands`."""
+    """The elements of a whole value that lie in the spans `spans`."""
     return np.concatenate([flat[:0], *(flat[_span_elements(value, band)] for band in spans)])
 
 

@@ -19,7 +19,7 @@ export interface Tensor {
   readonly data: Uint8Array;
 }
 
-/** The metadata of a file. */
+/** The header key of a file's metadata. */
 const METADATA = "__metadata__";
 
 type HeaderEntry = Omit<Tensor, "name" | "data"> & {

@@ -70,7 +70,8 @@ function attentionPart(
   const layer = network.layers.find(({ name }) => name === value.key);
   const found = layer === undefined ? null : attentionOf(network, layer);
   const weights = network.values.get(found?.weights.name ?? "");
-  const part = found && weights ? { weights, isWeightedSum: found.output.name === value.key } : null;
+  const part =
+    found && weights ? { weights, isWeightedSum: found.output.name === value.key } : null;
   known.set(value.key, part);
   return part;
 }

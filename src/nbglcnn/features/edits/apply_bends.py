@@ -78,9 +78,8 @@ def apply_bends(model: Any, bends: Any) -> torch.nn.Module:
     def compiled(twin: Any, inputs: Sequence[Array]) -> tuple[Graph, Plan]:
         graph, _ = load_with_fallback(twin, tuple(inputs))
         made = lower(graph)
-        bent_graph(
-            graph, edit_replay(made, edits, arrays)
-        )  # raises InputError if a Python layer depends on a bend
+        # Raises InputError if a Python layer depends on a bend.
+        bent_graph(graph, edit_replay(made, edits, arrays))
         return graph, made
 
     return BentModule(TorchModel(model).module, edits, arrays, plan, compiled)

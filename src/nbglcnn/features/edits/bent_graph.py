@@ -43,8 +43,8 @@ def insert_at_keys(
     """Insert nodes after some keys of a Graph, where a forward hook would act.
 
     `nodes_of` returns the nodes for a key, the name of their input and the name of their output,
-    which contains `word`. Other keys of the value, and the nodes that read it after the key, then
-    refer to the output.
+    which contains `name_infix`. Other keys of the value, and the nodes that read it after the key,
+    then refer to the output.
     """
     targets = EditTargets(graph, graph.keys)
     values, nodes_after = dict(graph.values), dict[str, list[Node]]()  # nodes by preceding value

@@ -54,7 +54,6 @@ def _transform_channels(
 
 def group_by_layer(edits: Iterable[Edit]) -> dict[str, list[Edit]]:
     """Group the active edits by layer, in order."""
-    rows = sorted(
-        active_edits(edits), key=lambda one: one.layer
-    )  # stable: keeps the order within a layer
+    # Stable: keeps the order within a layer.
+    rows = sorted(active_edits(edits), key=lambda one: one.layer)
     return {layer: list(group) for layer, group in groupby(rows, lambda one: one.layer)}

@@ -72,7 +72,7 @@ def downstream_keys(header: p.Header, layer: str) -> frozenset[str]:
 
 
 def _is_alias_of(header: p.Header, number: int, replaced_values: set[int]) -> bool:
-    """Whether a value is among `given`, or an alias or view of one."""
+    """Whether a value is among `replaced_values`, or an alias or view of one."""
     while number >= 0:
         if number in replaced_values:
             return True

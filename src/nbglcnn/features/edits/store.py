@@ -85,7 +85,7 @@ class EditStore:
     def extends_last_step(self, step: str, max_interval_s: float | None = None) -> bool:
         """Whether a change coalesces with the last step; if so, update the step's time.
 
-        `within` is the most seconds since the last change; default: COALESCE_S.
+        `max_interval_s` is the most seconds since the last change; default: COALESCE_S.
         """
         last, at = self._last_step
         now = time.monotonic()

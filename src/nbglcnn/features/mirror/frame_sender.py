@@ -37,8 +37,8 @@ class LossUpdate:
 class FrameSender:
     """The pipeline of states to pages, one in flight at a time; `push` is thread-safe.
 
-    `news` returns the losses after the steps that pages already have, `show` sends the whole Plan
-    again.
+    `news` returns the losses after the steps that pages already have, `update_pages` sends the
+    whole Plan again.
     """
 
     def __init__(

@@ -290,9 +290,8 @@ class SourcesHost:
             protocol.warn_once(f"ignored the page's source: {error}")
             self._publish()
             return
-        self._sequence = max(
-            self._sequence, trait_value.turn or 0
-        )  # larger if it comes from a linked Viewer
+        # Larger if it comes from a linked Viewer.
+        self._sequence = max(self._sequence, trait_value.turn or 0)
         self.feed.request_last(wire)
         self._apply_record(wire)
         if source is not None and wire is not None and data_name(wire):

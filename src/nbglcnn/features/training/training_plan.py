@@ -201,9 +201,9 @@ def initial_training_plan(
 ) -> TrainingPlan:
     """Build the TrainingPlan of a training from its first step.
 
-    `asked` are the arguments of `viewer.train`. `seen` counts the batches that BatchNorms have seen
-    before, by their buffers' names. Raise InputError if `held_out` is invalid or the data exceed a
-    page's limit.
+    `asked` are the arguments of `viewer.train`. `batch_counts` counts the batches that BatchNorms
+    have seen before, by their buffers' names. Raise InputError if `held_out` is invalid or the data
+    exceed a page's limit.
     """
     optimizer, seed, shuffle = asked["optimizer"], asked["seed"], asked["shuffle"]
     end = end_step(asked["epochs"], asked["steps"])

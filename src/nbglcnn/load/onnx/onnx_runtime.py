@@ -87,7 +87,7 @@ def _copy_proto(source: ModelProto) -> ModelProto:
 def _run(
     proto: ModelProto, names: Collection[str], overrides: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """Compute these values, with the arrays in `fed` replacing values of the file.
+    """Compute these values, with the arrays in `overrides` replacing values of the file.
 
     Nodes that aren't needed are removed.
     """

@@ -37,10 +37,11 @@ def batch_dependences(
 ) -> Mapping[str, BatchDependence]:
     """Determine how hooked values depend on the batch, by key; {} if no other batch size runs.
 
-    `tensors` are all inputs and `seen` is a run on them, or None if the user's hooks took part in
-    it. The examples run again between two other examples, and the first of several runs by itself;
-    the values must stay the same. `run` runs a `copy` of the model under our hooks and passes each
-    tensor to a callback. The copy has no user hooks, because these may store the tensors.
+    `tensors` are all inputs and `reference_run` is a run on them, or None if the user's hooks took
+    part in it. The examples run again between two other examples, and the first of several runs by
+    itself; the values must stay the same. `run` runs a `copy` of the model under our hooks and
+    passes each tensor to a callback. The copy has no user hooks, because these may store the
+    tensors.
     """
     batch = batch_size(tuple(tensor.shape) for tensor in tensors)
     found: dict[str, BatchDependence] = {}
@@ -103,7 +104,7 @@ def _surround_examples(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class _DependenceCheck:
-    """Compares the tensors of a run at another batch size with those of the run `seen`."""
+    """Compares the tensors of a run at another batch size with those of the run `reference_run`."""
 
     def __init__(
         self, reference_run: HookedRun, sliced: _BatchSlice, near: float = TOLERANCE

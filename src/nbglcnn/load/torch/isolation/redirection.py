@@ -28,11 +28,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.load.bounds import quote_name
 
-PLAIN_TENSOR_TYPES = (
-    torch.Tensor,
-    torch.nn.Parameter,
-    torch.nn.Buffer,
-)  # types of tensors that a recording has not created
+# Types of tensors that a recording has not created.
+PLAIN_TENSOR_TYPES = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 READ_IN_FORWARD_HINT = (
     "read it from the module in forward, as self.conv.weight, and compute the view there, so "
     "that it uses new weights"

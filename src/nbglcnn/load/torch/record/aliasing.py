@@ -119,8 +119,8 @@ def remove_idle_identities(
 
     An Identity node stays if its input is also read by a node outside the module's call or is an
     output of the model: that input is the value before the module. It also stays if its call
-    returns the same value under two names. `placed` are all nodes with their calls, `captured` the
-    captured outputs of all calls.
+    returns the same value under two names. `nodes_with_calls` are all nodes with their calls,
+    `captured` the captured outputs of all calls.
     """
     readers: dict[str, list[tuple[Node, ModuleCall]]] = {}
     for _, node, call in nodes_with_calls:
