@@ -43,7 +43,7 @@ def bundle_script(entry: str, *options: str) -> bytes:
 
 
 def node_path() -> str:
-    """PATH with this Python's own node and npm first."""
+    """PATH, preceded by the folder where this Python environment has node and npm."""
     return os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
 
 

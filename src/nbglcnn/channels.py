@@ -169,8 +169,8 @@ def clusters(count: int, number: int = 0, seed: int = 0) -> Channels:
         InputError: If an argument is not an integer in its range.
 
     Source: k-means, Lloyd 1982, doi:10.1109/TIT.1982.1056489; k-means++, Arthur and Vassilvitskii
-    2007. Network bending clusters learned features instead: https://arxiv.org/abs/2005.12420,
-    section 4.2.
+    2007. The paper "Network Bending" clusters learned features instead:
+    https://arxiv.org/abs/2005.12420, section 4.2.
     """
     count, seed = (
         _validate_integer("clusters: count", count, 1),

@@ -614,7 +614,7 @@ def test_a_page_has_the_notebooks_engine_and_views_and_no_other() -> None:
     page = reachable_files(SOURCES / "page.ts")
     assert {"engine/engine.ts", "views/app.tsx", "webgl/session.ts"} <= page & notebook
     own = {file for file in page - notebook if not file.startswith(("page.ts", "page/"))}
-    assert own == {"named_arrays.ts"}  # which is in runtime.js too
+    assert own == {"named_arrays.ts"}  # runtime.js uses it, too
     assert not {file for file in page if file.startswith("comm/")}, "Python's client is not in it"
 
 

@@ -457,7 +457,7 @@ def test_a_value_is_seen_after_each_of_its_edits_where_somebody_asks(
     keys = [gl.page.evaluate("k => gl.stageKey('x', k)", k) for k in (0, 2, 3, 4)]
     pictures = gl.draw(session, *({"key": key, "channels": [0]} for key in keys))
     assert len({picture.tobytes() for picture in pictures}) == 4
-    # Enable one after the other, and change its parameter, as a slider does.
+    # Disable one edit after the other; the others stay enabled.
     for k in range(3):
         on = [msgspec.structs.replace(one, enabled=k != i) for i, one in enumerate(stack)]
         gl.set_edits(session, on)

@@ -7,7 +7,8 @@ from playwright.sync_api import Page
 
 from jupyter_lab import Notebook
 
-# Listeners that the bundle itself adds: anywidget loads it from a blob, JupyterLab's code has URLs.
+# The listeners that the bundle adds. Their stack traces name a blob: URL, from which anywidget
+# loads the bundle; JupyterLab's code has http: URLs.
 COUNT_LISTENERS = """
 const known = new WeakMap();
 const targets = [];

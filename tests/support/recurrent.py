@@ -8,7 +8,7 @@ from nbglcnn.graph import Carry, Graph, Key, Node, Value
 
 FLOAT32 = np.dtype(np.float32)
 RANDOM = np.random.default_rng(17)
-SHAPE = (2, 5, 6, 7)  # odd channels, two images
+SHAPE = (2, 5, 6, 7)  # an odd number of channels, two images
 INITIAL_STATE = RANDOM.standard_normal(SHAPE).astype(np.float32)
 INPUTS = [RANDOM.standard_normal(SHAPE).astype(np.float32) for _ in range(4)]
 

@@ -122,7 +122,7 @@ class GlPage:
     def histogram(
         self, session: int, key: str, *histogram_arguments: int | None
     ) -> dict[str, Any] | None:
-        """The histogram; `histogram_arguments` is (bins, image, channel). None if none is finite."""
+        """The histogram; `histogram_arguments`: (bins, image, channel). None if none is finite."""
         found = self.page.evaluate(
             "([k, ...a]) => gl.the(k).histogram(...a.map((one) => one ?? undefined))",
             [session, key, *histogram_arguments],

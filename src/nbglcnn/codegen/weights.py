@@ -183,7 +183,7 @@ def offsets(indices: Array, *, strides: Sequence[int], lengths: Sequence[int]) -
 
 
 def updates(indices: Array, *, strides: Sequence[int], lengths: Sequence[int]) -> Float32:
-    """Pack, for each slice that indices can select, the last row that selects it, or -1.
+    """Pack a table: for each slice of the data the last row of `indices` that selects it, or -1.
 
     4 per texel, 1024 texels per row.
     """

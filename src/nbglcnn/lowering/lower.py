@@ -211,7 +211,7 @@ def flatten_constants(layout: Layout, *, fast: bool = True) -> dict[str, int]:
 
 
 def _batch_owner(key: str, contributed: bool) -> str:
-    """The owner of a value's batch: "" for the network, or the prefix of contributed keys."""
+    """Whose inputs have a value's batch: "" for the network, or a contribution's key prefix."""
     return key.partition(".")[0] if contributed else ""
 
 

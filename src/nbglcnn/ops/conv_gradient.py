@@ -273,8 +273,8 @@ def _lower(b: Builder, node: Node) -> None:
     layout = b.layout((parts * rows, *nchw[1:]), (4, 1, 1))
     if depthwise:
         layout = b.layout((parts, outputs, *nchw[2:]), (1, 1, 1))
-    # A single part is the result, except for a depthwise one, whose channels are laid out
-    # differently.
+    # A single partial sum is drawn as the output itself, except in a depthwise convolution, whose
+    # partial sums have another layout.
     whole = parts == 1 and not depthwise
     sums = b.output(node.outputs[0], b.layout(nchw, (4, 1, 1))) if whole else b.scratch(layout)
     period, steps, x_steps = _layout_periods(dy.layout, x.layout, strides[1:])

@@ -41,8 +41,8 @@ def compare(
     Args:
         a: A model as for the Viewer, or a Viewer: its network with the current weights and input.
         b: The same; or a state_dict: the network of `a` with these weights.
-        x: The input of both. Default: a Viewer uses its own input, and the other side that of `a`
-            (of `b`, if only `b` is a Viewer).
+        x: The input of both. Default: a Viewer uses its own input, and a model or state_dict uses
+            the input of the Viewer that it is compared with.
         x_b: Another input for `b`, with the same number of examples. Default: none.
         titles: The names of A and B in the view, such as ("epoch 1", "epoch 20"). Default: none.
         observe: The layers to compare and keep: `"all"` (default), `"outputs"`, or a list of names

@@ -381,7 +381,8 @@ def analyze_codes(codes: Float32, items: Array, total: int) -> LatentCodes:
 class CodeBlobs:
     """The blobs of a latent's data for pages: codes, labels and classes; empty without data.
 
-    `dataset` is the data as Images with its blocks, if it can be the input itself.
+    `dataset` has the Images and Blocks of the data set, if pages can feed its items to the
+    network's input; otherwise it is None.
     """
 
     def __init__(

@@ -64,7 +64,8 @@ def simplify(draft: GraphDraft) -> FoldState:
     state = FoldState(
         draft, constants=dict(draft.constants), derived_constants=set(draft.parameters.values())
     )
-    # Proportional to the file: a small file folds little, a large file may transform its weights.
+    # The folding budget grows with the file, so that a large file may derive weights from its
+    # weights.
     state.fold_budget = MAX_FOLDED_BYTES + 4 * sum(c.nbytes for c in draft.constants.values())
     for name, (shape, dtype) in draft.inputs.items():
         state.shapes[name], state.dtypes[name] = shape, dtype
