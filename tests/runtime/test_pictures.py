@@ -70,7 +70,7 @@ def page_and_python_pictures(
                 "theme": one.get("theme", "light"),
                 "range": mode,
                 "drawMode": drawn,
-                **({"cell": [42, 21]} if drawn == "curves" else {}),
+                **({"curveSize": [42, 21]} if drawn == "curves" else {}),
             }
         )
     found = []

@@ -41,7 +41,7 @@ export interface EditRequest {
   readonly preview: (EditPreview & { readonly id: number }) | null;
 }
 
-/** Device objects by name; each call marks the object as needed. */
+/** Indices of device objects by name. A request for an object marks it as needed by the current edits. */
 export interface ResourcePool {
   /** A program that draws into textures like `like`. */
   program(source: ProgramSource, like: Texture): number;

@@ -123,7 +123,7 @@ const openWebcam: OpenSource<WebcamRecord> = (place) => {
       if (mine !== requestNumber) return;
       go();
       if (running !== undefined) return;
-      video.pause(); // it starts playing by itself
+      video.pause(); // `whenFrameReady` has started it
       await feed();
     } catch (error) {
       if (mine === requestNumber) fail(cameraFailure(error), error);

@@ -40,7 +40,7 @@ export const learningRate = (
 ): number =>
   learningRates?.[Math.max(0, Math.min(step - config.start_step, learningRates.length - 1))] ?? set;
 
-/** Number of examples seen after a number of steps, if all used this batch size. */
+/** Number of examples seen after a number of steps with the config's batch size. */
 export const examplesSeen = (course: TrainingConfig, steps: number): number =>
   Math.floor(steps / batchesPerEpoch(course)) * course.example_count +
   (steps % batchesPerEpoch(course)) * course.batch_size;

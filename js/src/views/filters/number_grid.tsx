@@ -38,7 +38,10 @@ interface CellsProps {
   showError: (why: string) => void;
 }
 
-/** The start of the page of `most` items, out of `count`, that contains item `k`. */
+/**
+ * The first item of the group that contains item `k`, if `count` items are shown in groups of `most`. The last group is
+ * moved back so that it is full.
+ */
 function pageStart(k: number, count: number, most: number): number {
   return Math.max(0, Math.min(Math.floor(k / most) * most, count - most));
 }

@@ -81,7 +81,7 @@ export function NumberControl(props: {
           autocomplete="off"
           aria-label={`${of}: ${name}${unit && `, ${unit}`}`}
           aria-invalid={wrong}
-          // The field's own undo applies to unsaved text.
+          // While the field has unsaved text, Ctrl+Z undoes in the text, not in the edits.
           data-draft={draft !== null || undefined}
           value={draft ?? formatNumber(value)}
           onInput={(event) => setDraft(event.currentTarget.value)}
