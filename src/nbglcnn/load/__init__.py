@@ -54,7 +54,7 @@ def model_of(model: Any, preprocess: Any = None) -> Model:
         preprocess: The argument of `nbglcnn.compile`.
 
     Raises:
-        ModelError: If `model` is none of these.
+        ModelError: If the type of `model` is not supported.
         InputError: If `preprocess` is not supported, or the model already has one.
     """
     found: Model
