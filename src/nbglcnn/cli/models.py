@@ -74,7 +74,7 @@ def _make_module(path: Path, name: str) -> Any:
     module = _import_file(path)
     if name not in vars(module):
         near = suggest_names(name, _model_names(module))
-        has = "" if near else "; it has {', '.join(_model_names(module)[:8]) or 'none'}"
+        has = "" if near else f"; it has {', '.join(_model_names(module)[:8]) or 'none'}"
         raise CommandError(f"{path.name} has no {name!r}{near}{has}")
     found = vars(module)[name]
     if is_module(found):
