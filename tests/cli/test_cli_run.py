@@ -333,7 +333,7 @@ def test_summary_prints_the_layers_and_their_sums(model_folder: Path) -> None:
         (("summary", "net.py"), "net.py:NAME, where NAME is a torch.nn.Module"),
         (("summary", "net.py"), "net.py has small, make_model, Doubled, number, broken"),
         (("summary", "net.py:make_modle"), "net.py has no 'make_modle' (near: make_model)"),
-        (("summary", "net.py:zzz"), "net.py has no 'zzz'; it has small, make_model, Doubled, number"),
+        (("summary", "net.py:zzz"), "net.py has no 'zzz'; it has small, make_model, Doubled"),
         (("summary", "net.py:size"), "'size' in net.py is of type int; expected a torch"),
         (("summary", "net.py:number"), "number() in net.py returned a int; expected a torch"),
         (("summary", "net.py:broken"), "net.py, line 28: broken(): FileNotFoundError"),
