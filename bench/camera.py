@@ -19,27 +19,27 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-BENCH = Path(__file__).parent
-ROOT = BENCH.parent
-sys.path += [str(BENCH), str(ROOT / "scripts"), str(ROOT / "tests/support")]
+BENCH_FOLDER = Path(__file__).parent
+ROOT = BENCH_FOLDER.parent
+sys.path += [str(BENCH_FOLDER), str(ROOT / "scripts"), str(ROOT / "tests/support")]
 
 from playwright.sync_api import Locator  # noqa: E402
 
 from jupyter_lab import Notebook  # noqa: E402
 from notebooks import notebooks  # noqa: E402
-from report import CAMERA_RATE, camera_share  # noqa: E402
+from report import CAMERA_FPS, camera_rate_ratio  # noqa: E402
 from screenshots import viewer_cell  # noqa: E402
 
-SECONDS = 60  # of the camera's last turn; the other turns take a quarter
+MEASUREMENT_S = 60  # of the camera's last turn; the other turns take a quarter
 ROUNDS = 3
-CAMERA_OPTIONS = [
-    f"--use-fake-device-for-media-stream=fps={CAMERA_RATE}",
+CAMERA_CHROMIUM_FLAGS = [
+    f"--use-fake-device-for-media-stream=fps={CAMERA_FPS}",
     "--use-fake-ui-for-media-stream",
 ]
 NETWORKS = ("fashion autoencoder", "pix2pix16")
-PREPARE = f"""
+PREPARE_CELL = f"""
 import sys
-sys.path.insert(0, {str(BENCH)!r})
+sys.path.insert(0, {str(BENCH_FOLDER)!r})
 import numpy as np
 import nbglcnn
 from models import MODELS
@@ -65,26 +65,26 @@ CAMERA_CELL = "viewer.source = nbglcnn.Webcam()\nrates = follow(viewer)"
 
 def measure_network(notebook: Notebook, name: str, seconds: float) -> dict[str, Any]:
     """Measure runs per second of a data set and of the camera, and the page's bytes."""
-    notebook.clear()
+    notebook.delete_cells()
     notebook.run(VIEWER_CELL.format(name=name))
     found: dict[str, list[float]] = {"played": [], "camera": [], "bytes": []}
     for turn in range(ROUNDS):
         notebook.run(DATASET_CELL)
-        open_drawer(notebook)
+        open_source_drawer(notebook)
         found["played"].append(measure_rate(notebook, seconds / 6))
         notebook.run(CAMERA_CELL)
         scroll_to_viewer(notebook).get_by_role("button", name="Start the camera").click()
         if turn < ROUNDS - 1:
             found["camera"].append(measure_rate(notebook, seconds / 4))
     measure_rate(notebook, 0)  # wait until the camera has started
-    found["bytes"].append(page_bytes(notebook))
+    found["bytes"].append(page_heap_bytes(notebook))
     found["camera"].append(measure_rate(notebook, seconds))
-    found["bytes"].append(page_bytes(notebook))
+    found["bytes"].append(page_heap_bytes(notebook))
     notebook.run("viewer.close()")
     return found
 
 
-def open_drawer(notebook: Notebook) -> None:
+def open_source_drawer(notebook: Notebook) -> None:
     """Open the drawer if it is closed, as the camera does."""
     cell = scroll_to_viewer(notebook)
     if cell.locator(".nbg-drawer").count() == 0:
@@ -107,7 +107,7 @@ def measure_rate(notebook: Notebook, seconds: float) -> float:
     return statistics.median(map(float, told)) if told else 0.0
 
 
-def page_bytes(notebook: Notebook) -> int:
+def page_heap_bytes(notebook: Notebook) -> int:
     """The size of the page's objects after a garbage collection."""
     session = notebook.page.context.new_cdp_session(notebook.page)
     session.send("HeapProfiler.collectGarbage")
@@ -116,11 +116,11 @@ def page_bytes(notebook: Notebook) -> int:
     return round(used["usedSize"] + used.get("backingStorageSize", 0))
 
 
-def measure_cameras(renderers: Sequence[str], seconds: float = SECONDS) -> dict[str, Any]:
+def measure_cameras(renderers: Sequence[str], seconds: float = MEASUREMENT_S) -> dict[str, Any]:
     """Measure by renderer and network."""
     found: dict[str, Any] = {}
-    for renderer, notebook in notebooks(renderers, CAMERA_OPTIONS):
-        notebook.run(PREPARE)
+    for renderer, notebook in notebooks(renderers, CAMERA_CHROMIUM_FLAGS):
+        notebook.run(PREPARE_CELL)
         rows = found[renderer] = {}
         for name in NETWORKS:
             rows[name] = measure_network(notebook, name, seconds)
@@ -133,8 +133,8 @@ def print_rates(name: str, renderer: str, row: dict[str, Any]) -> None:
     early, late = row["bytes"]
     camera, played = (statistics.median(row[kind]) for kind in ("camera", "played"))
     print(
-        f"{name} on {renderer}: {camera:.1f} runs a second of a camera of {CAMERA_RATE}, "
-        f"{played:.1f} of a data set: {camera_share(row):.2f} of the lesser; "
+        f"{name} on {renderer}: {camera:.1f} runs a second of a camera of {CAMERA_FPS}, "
+        f"{played:.1f} of a data set: {camera_rate_ratio(row):.2f} of the lesser; "
         f"{early / 1e6:.1f} MB of objects, {late / 1e6:.1f} MB at the end",
         flush=True,
     )
@@ -144,7 +144,7 @@ def main() -> None:
     """Run the measurements selected on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--renderers", nargs="*", default=["swiftshader", "llvmpipe"])
-    parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("--seconds", type=float, default=MEASUREMENT_S)
     given = parser.parse_args()
     measure_cameras(given.renderers, given.seconds)
 

@@ -22,9 +22,12 @@ from typing import Any
 
 import numpy as np
 
-BENCH = Path(__file__).parent
-ROOT = BENCH.parent
-sys.path += [str(BENCH), *(str(ROOT / name) for name in ("scripts", "notebooks", "tests/support"))]
+BENCH_FOLDER = Path(__file__).parent
+ROOT = BENCH_FOLDER.parent
+sys.path += [
+    str(BENCH_FOLDER),
+    *(str(ROOT / name) for name in ("scripts", "notebooks", "tests/support")),
+]
 
 from playwright.sync_api import CDPSession, Page, sync_playwright  # noqa: E402
 
@@ -32,12 +35,12 @@ import nbglcnn  # noqa: E402
 from browsers import EMPTY_PAGE, chromium_arguments, find_chromium, serve_files  # noqa: E402
 from bundle import bundle_script  # noqa: E402
 from fashion_autoencoder import load_autoencoder, load_images  # noqa: E402
-from views_page import SET_STATE, VIEWS_BUNDLE  # noqa: E402
+from views_page import SET_STATE_SCRIPT, VIEWS_BUNDLE_ARGUMENTS  # noqa: E402
 
 ROUNDS = 12
 QUIET_MS = 250
 # Polls without animation frames, which would count: until `ms` pass without a request or drawing.
-WAIT_UNTIL_QUIET = """async (ms) => {
+WAIT_UNTIL_QUIET_SCRIPT = """async (ms) => {
   const { calls } = views;
   const events = () => calls.batches + calls.asked + calls.answered;
   for (let before = -1; calls.answered < calls.asked || before !== events(); ) {
@@ -45,7 +48,7 @@ WAIT_UNTIL_QUIET = """async (ms) => {
     await new Promise((done) => setTimeout(done, ms));
   }
 }"""
-CLICK = """async ([css, k]) => {
+CLICK_SCRIPT = """async ([css, k]) => {
   const all = [...document.querySelectorAll(css)];
   const one = all[k % all.length];
   const { left, top, width, height } = one.getBoundingClientRect();
@@ -55,25 +58,25 @@ CLICK = """async ([css, k]) => {
 }"""
 
 
-def layer_tab(name: str, section: str = "maps", channel: int = 0) -> dict[str, Any]:
+def layer_tab_state(name: str, section: str = "maps", channel: int = 0) -> dict[str, Any]:
     """The state of the Layer tab with a channel selected."""
     chosen = {"layer": name, "channel": channel}
     return {"selected": chosen, "tab": "layer", "layerSection": section}
 
 
 # Each kind of click: the initial state, and the elements clicked in turn.
-CLICKS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+CLICK_SCENARIOS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "chooses a stage": ({"tab": "network", "networkLayout": "strip"}, (".nbg-stage .nbg-picture",)),
-    "chooses a channel": (layer_tab("encoder.3"), (".nbg-grid .nbg-frame",)),
+    "chooses a channel": (layer_tab_state("encoder.3"), (".nbg-grid .nbg-frame",)),
     "pins a pixel in Explain": (
-        layer_tab("encoder.3", "explain"),
+        layer_tab_state("encoder.3", "explain"),
         (".nbg-pick",),
     ),
     "opens or closes a module": (
         {"tab": "network", "networkLayout": "graph"},
         (".nbg-bracket[aria-expanded]", ".nbg-open"),
     ),
-    "changes the tab": (layer_tab("encoder.3"), ("[role=tab]",)),
+    "changes the tab": (layer_tab_state("encoder.3"), ("[role=tab]",)),
 }
 
 
@@ -88,7 +91,7 @@ def measure_renderer(renderer: str, rounds: int) -> dict[str, Any]:
     with open_views(renderer) as page:
         counters = page.context.new_cdp_session(page)
         counters.send("Performance.enable", {"timeDomain": "threadTicks"})
-        for name, (state, targets) in CLICKS.items():
+        for name, (state, targets) in CLICK_SCENARIOS.items():
             rows = [measure_click(page, counters, state, targets, k) for k in range(rounds + 2)]
             kept = rows[2:]
             found[name] = {kind: [row[kind] for row in kept] for kind in kept[0]}
@@ -102,24 +105,24 @@ def measure_renderer(renderer: str, rounds: int) -> dict[str, Any]:
 
 
 def measure_click(
-    page: Page, counters: CDPSession, state: dict[str, Any], targets: tuple[str, ...], k: int
+    page: Page, devtools: CDPSession, state: dict[str, Any], selectors: tuple[str, ...], k: int
 ) -> dict[str, float]:
     """The cost of the k-th click, up to the frame that shows it and until the page is idle."""
     if k == 0:
-        page.evaluate(SET_STATE, state)
-    css = targets[k % len(targets)]
+        page.evaluate(SET_STATE_SCRIPT, state)
+    css = selectors[k % len(selectors)]
     page.wait_for_selector(css, state="attached")
-    page.evaluate(WAIT_UNTIL_QUIET, QUIET_MS)
-    before = main_thread_ms(counters)
-    page.evaluate(CLICK, [css, k // len(targets)])
-    shown = main_thread_ms(counters)
-    page.evaluate(WAIT_UNTIL_QUIET, QUIET_MS)
-    return {"all": main_thread_ms(counters) - before, "shown": shown - before}
+    page.evaluate(WAIT_UNTIL_QUIET_SCRIPT, QUIET_MS)
+    before = main_thread_ms(devtools)
+    page.evaluate(CLICK_SCRIPT, [css, k // len(selectors)])
+    shown = main_thread_ms(devtools)
+    page.evaluate(WAIT_UNTIL_QUIET_SCRIPT, QUIET_MS)
+    return {"all": main_thread_ms(devtools) - before, "shown": shown - before}
 
 
-def main_thread_ms(counters: CDPSession) -> float:
+def main_thread_ms(devtools: CDPSession) -> float:
     """Total milliseconds of the main thread's tasks so far."""
-    metrics = counters.send("Performance.getMetrics")["metrics"]
+    metrics = devtools.send("Performance.getMetrics")["metrics"]
     return 1000 * sum(one["value"] for one in metrics if one["name"] == "TaskDuration")
 
 
@@ -130,7 +133,7 @@ def open_views(renderer: str) -> Iterator[Page]:
     plan = nbglcnn.compile(load_autoencoder(), images)
     files = {
         "/": EMPTY_PAGE,
-        "/views.js": bundle_script(*VIEWS_BUNDLE, "--minify"),
+        "/views.js": bundle_script(*VIEWS_BUNDLE_ARGUMENTS, "--minify"),
         "/a.plan": plan.to_bytes(),
     }
     with serve_files(files.get) as address, sync_playwright() as playwright:
@@ -144,7 +147,7 @@ def open_views(renderer: str) -> Iterator[Page]:
         page.evaluate("() => { views.show(); }")
         array = np.ascontiguousarray(images, "<f4")
         page.evaluate("a => views.open(...a)", ["/a.plan", [base64.b64encode(array).decode()]])
-        page.evaluate(WAIT_UNTIL_QUIET, QUIET_MS)
+        page.evaluate(WAIT_UNTIL_QUIET_SCRIPT, QUIET_MS)
         yield page
         browser.close()
 

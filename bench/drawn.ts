@@ -75,7 +75,7 @@ export async function makeDrawn(): Promise<Peer> {
   return {
     async start() {
       document.body.append(view);
-      session = await createSession(device, file.plan, file.uniforms, file.weight);
+      session = await createSession(device, file.plan, file.uniforms, file.getWeight);
     },
     async run(data) {
       if (session === undefined) throw new Error("start() comes first");

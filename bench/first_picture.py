@@ -18,23 +18,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-BENCH = Path(__file__).parent
-ROOT = BENCH.parent
-sys.path += [str(BENCH), str(ROOT / "scripts"), str(ROOT / "tests/support")]
+BENCH_FOLDER = Path(__file__).parent
+ROOT = BENCH_FOLDER.parent
+sys.path += [str(BENCH_FOLDER), str(ROOT / "scripts"), str(ROOT / "tests/support")]
 
 from playwright.sync_api import Page, sync_playwright  # noqa: E402
 
 from browsers import chromium_arguments, find_chromium  # noqa: E402
 from jupyter_lab import LabServer, new_notebook, running_lab  # noqa: E402
-from targets import PAUSE_S  # noqa: E402
+from targets import PAUSE_BEFORE_CELL_S  # noqa: E402
 
 CELL_NETWORKS = ("fashion autoencoder", "resnet18", "pix2pix64")
 HEAVY_NETWORK = "pix2pix64"  # 218 MB of weights; on one renderer only, unless `full`
-PARTS = ("load", "plan", "transfer", "shaders", "run")
+STARTUP_PHASES = ("load", "plan", "transfer", "shaders", "run")
 TIMEOUT_MS = 300_000
-RESET_CLOCK = "() => { window.clock = { tasks: [] }; }"
-VIEW_IS_GONE = "() => !document.querySelector('.nbglcnn')"
-VIEW_IS_DRAWN = "() => window.clock?.drawn !== undefined"
+RESET_CLOCK_SCRIPT = "() => { window.clock = { tasks: [] }; }"
+VIEW_IS_GONE_SCRIPT = "() => !document.querySelector('.nbglcnn')"
+VIEW_IS_DRAWN_SCRIPT = "() => window.clock?.drawn !== undefined"
 
 # In the page: the times of visible events, by the same clock as Python's.
 CLOCK_SCRIPT = """
@@ -76,7 +76,7 @@ for (const [name, label] of [["compileShader", "compiling"], ["texSubImage3D", "
 }"""
 
 # In the kernel: the time spent in each part of Viewer().
-PREPARE = """
+PREPARE_CELL = """
 import json, sys, time
 sys.path[:0] = [{bench!r}]
 import torch
@@ -98,7 +98,7 @@ clocked(module, "load_mixed", "load")
 clocked(lower, "lower", "lower")
 clocked(module, "pack_file", "pack")
 """
-SHOW = """
+SHOW_CELL = """
 torch.manual_seed({seed})
 model = MODELS[{name!r}].make().eval()
 x = torch.randn(MODELS[{name!r}].shape)
@@ -111,18 +111,18 @@ viewer
 """
 
 
-def split_seconds(page: Page, seen: dict[str, float]) -> dict[str, Any]:
+def split_into_phases(page: Page, kernel_times: dict[str, float]) -> dict[str, Any]:
     """Seconds of each part, and the longest main-thread task in milliseconds."""
     clock = page.evaluate("() => window.clock")
-    begun, made, drawn = seen["begun"], seen["made"], clock["drawn"]
+    begun, made, drawn = kernel_times["begun"], kernel_times["made"], clock["drawn"]
     hello = clock.get("hello", made)
     uploading = clock.get("uploading", drawn)
     compiling = min(clock.get("compiling", uploading), uploading)  # a second cell doesn't compile
     tasks = [ms for start, ms in clock["tasks"] if start + ms / 1000 > hello]
     return {
         "total": drawn - begun,
-        "load": seen["load"],
-        "plan": seen["lower"] + seen["pack"],
+        "load": kernel_times["load"],
+        "plan": kernel_times["lower"] + kernel_times["pack"],
         "transfer": compiling - made,
         "shaders": uploading - compiling,
         "run": drawn - uploading,
@@ -131,7 +131,7 @@ def split_seconds(page: Page, seen: dict[str, float]) -> dict[str, Any]:
     }
 
 
-def measure_cells(lab: LabServer, name: str, renderer: str, pause: float) -> list[dict[str, Any]]:
+def measure_cells(lab: LabServer, name: str, renderer: str, pause_s: float) -> list[dict[str, Any]]:
     """Measure a kernel's first and second cell."""
     found = []
     with sync_playwright() as playwright:
@@ -139,27 +139,31 @@ def measure_cells(lab: LabServer, name: str, renderer: str, pause: float) -> lis
             executable_path=find_chromium(), args=chromium_arguments(renderer)
         )
         with new_notebook(lab, browser) as notebook:
-            notebook.run(PREPARE.format(bench=str(BENCH)))
-            notebook.page.wait_for_timeout(1000 * pause)
+            notebook.run(PREPARE_CELL.format(bench=str(BENCH_FOLDER)))
+            notebook.page.wait_for_timeout(1000 * pause_s)
             for seed in (1, 2):
-                notebook.page.evaluate(CLOCK_SCRIPT if seed == 1 else RESET_CLOCK)
-                index = notebook.start(SHOW.format(seed=seed, name=name))
+                notebook.page.evaluate(CLOCK_SCRIPT if seed == 1 else RESET_CLOCK_SCRIPT)
+                index = notebook.start(SHOW_CELL.format(seed=seed, name=name))
                 seen = json.loads(notebook.wait(index, TIMEOUT_MS / 1000).text)
-                notebook.page.wait_for_function(VIEW_IS_DRAWN, timeout=TIMEOUT_MS)
+                notebook.page.wait_for_function(VIEW_IS_DRAWN_SCRIPT, timeout=TIMEOUT_MS)
                 notebook.page.wait_for_timeout(1000)  # long tasks are reported late
-                found.append(split_seconds(notebook.page, seen))
+                found.append(split_into_phases(notebook.page, seen))
                 notebook.page.evaluate(
                     "index => window.lab.panel().content.model.cells.get(index).clearExecution?.()"
                     " ?? window.lab.panel().content.model.cells.get(index).outputs.clear()",
                     index,
                 )
-                notebook.page.wait_for_function(VIEW_IS_GONE, timeout=TIMEOUT_MS)
+                notebook.page.wait_for_function(VIEW_IS_GONE_SCRIPT, timeout=TIMEOUT_MS)
         browser.close()
     return found
 
 
 def measure_first_pictures(
-    names: Sequence[str], renderers: Sequence[str], *, full: bool = True, pause: float = PAUSE_S
+    names: Sequence[str],
+    renderers: Sequence[str],
+    *,
+    full: bool = True,
+    pause_s: float = PAUSE_BEFORE_CELL_S,
 ) -> dict[str, Any]:
     """Measure both cells, by renderer and network."""
     found: dict[str, Any] = {}
@@ -168,7 +172,7 @@ def measure_first_pictures(
             for name in names:
                 if name == HEAVY_NETWORK and renderer != renderers[0] and not full:
                     continue
-                rows = measure_cells(lab, name, renderer, pause)
+                rows = measure_cells(lab, name, renderer, pause_s)
                 found.setdefault(renderer, {})[name] = rows
                 print_cells(name, renderer, rows)
     return found
@@ -178,7 +182,7 @@ def print_cells(name: str, renderer: str, rows: list[dict[str, Any]]) -> None:
     """Print both cells."""
     print(f"\n{name} on {renderer}: `Viewer(model, x)` to its first picture")
     for which, row in zip(("first", "second"), rows, strict=True):
-        parts = ", ".join(f"{part} {row[part]:.2f}" for part in PARTS)
+        parts = ", ".join(f"{part} {row[part]:.2f}" for part in STARTUP_PHASES)
         print(f"  {which:6} cell {row['total']:6.2f} s: {parts};", end=" ")
         print(
             f"first text after {row['text']:.2f} s; longest task {row['task_ms']:.0f} ms",
@@ -191,10 +195,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", nargs="*", default=[], help="networks whose name contains one")
     parser.add_argument("--renderers", nargs="*", default=["swiftshader", "llvmpipe"])
-    parser.add_argument("--pause", type=float, default=PAUSE_S, help="seconds before the first")
+    parser.add_argument(
+        "--pause", type=float, default=PAUSE_BEFORE_CELL_S, help="seconds before the first"
+    )
     given = parser.parse_args()
     names = [n for n in CELL_NETWORKS if not given.only or any(part in n for part in given.only)]
-    measure_first_pictures(names, given.renderers, pause=given.pause)
+    measure_first_pictures(names, given.renderers, pause_s=given.pause)
 
 
 if __name__ == "__main__":

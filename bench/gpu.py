@@ -25,7 +25,7 @@ from nbglcnn import Session, compile, errors
 from nbglcnn.tables import table
 from portable_model import INPUT_COUNT
 
-NAMES = ("resnet18", "mobilenet_v2", "pix2pix64", "fashion autoencoder")
+NETWORK_NAMES = ("resnet18", "mobilenet_v2", "pix2pix64", "fashion autoencoder")
 SOFTWARE_RENDERERS = ("llvmpipe", "softpipe", "swiftshader", "software")
 WARM_UP_ROUNDS = 3
 SLOW_CALL_S = 1.0  # slower calls get three timed rounds only
@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[], help="networks whose name contains one")
     parser.add_argument("--rounds", type=int, default=20)
     given = parser.parse_args()
-    names = [n for n in NAMES if not given.only or any(part in n for part in given.only)]
+    names = [n for n in NETWORK_NAMES if not given.only or any(part in n for part in given.only)]
     cuda = torch.cuda.is_available()
     rows = []
     for name in names:
@@ -84,11 +84,13 @@ def measure_row(name: str, rounds: int, cuda: bool) -> tuple[str, list[str]]:
     return renderer, [name, *numbers, f"{error:.0e}"]
 
 
-def measure_interleaved(runs: dict[str, Callable[[int], object]], rounds: int) -> dict[str, float]:
+def measure_interleaved(
+    functions: dict[str, Callable[[int], object]], rounds: int
+) -> dict[str, float]:
     """The median milliseconds of each, measured in turns, with another input at every call."""
-    calls: dict[str, list[float]] = {name: [] for name in runs}
+    calls: dict[str, list[float]] = {name: [] for name in functions}
     for turn in range(WARM_UP_ROUNDS + rounds):
-        for name, run in runs.items():
+        for name, run in functions.items():
             if turn > WARM_UP_ROUNDS + 2 and calls[name][-1] > SLOW_CALL_S * 1000:
                 continue
             start = time.perf_counter()

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-HOME = ROOT / ".cache" / "loading"
+PACKAGES_FOLDER = ROOT / ".cache" / "loading"
 # Installed without dependencies, which .venv has; torchvision requires PyTorch's CUDA build.
 PACKAGES = ("torchvision==0.28.*", "torchvista==0.2.*", "torchlens==2.36.*", "graphviz", "pandas")
 # The limits in seconds for a network, in a warm process and in a fresh one.
-GOALS = {
+LOADING_LIMITS_S = {
     "five lines": (0.1, 0.6),
     "resnet18": (0.5, 1.2),
     "efficientnet_b0": (1.0, None),
@@ -37,10 +37,10 @@ ROUNDS = 5
 def measure_loading() -> dict[str, Any]:
     """Measure the seconds per network by tool, in fresh processes, and by number of calls."""
     _install()
-    warm = {name: _measure_in_process(name) for name in GOALS}
+    warm = {name: _measure_in_process(name) for name in LOADING_LIMITS_S}
     fresh = {
         name: statistics.median(_measure_in_process(f"fresh {name}")["nbglcnn"] for _ in range(3))
-        for name, (_, goal) in GOALS.items()
+        for name, (_, goal) in LOADING_LIMITS_S.items()
         if goal is not None
     }
     return {
@@ -51,27 +51,29 @@ def measure_loading() -> dict[str, Any]:
 
 
 def _install() -> None:
-    stamp = HOME / "installed"
+    stamp = PACKAGES_FOLDER / "installed"
     if stamp.exists() and stamp.read_text() == "\n".join(PACKAGES):
         return
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "--upgrade", "--no-deps", "--target", str(HOME), *PACKAGES], check=True)
+    subprocess.run(
+        [*pip, "--upgrade", "--no-deps", "--target", str(PACKAGES_FOLDER), *PACKAGES], check=True
+    )
     stamp.write_text("\n".join(PACKAGES))
 
 
-def _measure_in_process(what: str) -> dict[str, float]:
+def _measure_in_process(measurement: str) -> dict[str, float]:
     """Run a measurement in its own process."""
-    command = [sys.executable, "-W", "ignore", __file__, "--measure", what]
+    command = [sys.executable, "-W", "ignore", __file__, "--measure", measurement]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     found: dict[str, float] = json.loads(said.strip().splitlines()[-1])
     return found
 
 
-def _measure(what: str) -> dict[str, float]:
+def _measure(measurement: str) -> dict[str, float]:
     import torch
     from torch import nn
 
-    sys.path.append(str(HOME))
+    sys.path.append(str(PACKAGES_FOLDER))
     # torchvision's own operators need the PyTorch it was built for; no network here uses one.
     stubs = torch.library.Library("torchvision", "DEF")
     for name in ("nms", "qnms"):
@@ -80,9 +82,9 @@ def _measure(what: str) -> dict[str, float]:
 
     import nbglcnn
 
-    kind, _, rest = what.partition(" ")
+    kind, _, rest = measurement.partition(" ")
     torch.manual_seed(0)
-    if what.endswith("five lines"):
+    if measurement.endswith("five lines"):
         layers = [nn.Conv2d(3, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(1800, 10)]
         model, side = nn.Sequential(*layers), 32
     elif kind == "calls":
@@ -91,7 +93,7 @@ def _measure(what: str) -> dict[str, float]:
         model, side = nn.Sequential(*(block * (count // 3 + 1))[:count]), 8
         model[0] = nn.Conv2d(3, 4, 3, padding=1)
     else:
-        name = rest if kind == "fresh" else what
+        name = rest if kind == "fresh" else measurement
         model, side = getattr(torchvision.models, name)(weights=None), 224
     model, x = model.eval(), torch.randn(1, 3, side, side)
 

@@ -13,25 +13,25 @@ from typing import Any
 
 sys.path += [str(Path(__file__).parents[1] / "scripts")]
 
-from models import BenchModel, convolution
+from models import BenchModel, convolution_factory
 from pages import open_page
 from portable_model import INPUT_COUNT, export_portable
-from report import MAX_ERROR, REFERENCE, fit_line
-from scaling_plot import PLOT, write_plot
+from report import MAX_ERROR, REFERENCE_PEER, fit_line
+from scaling_plot import PLOT_FILE, write_plot
 
 MAP_SIDE = 56
 # From about 1 million to about 1,000 million MACs.
 CONVOLUTIONS = {
     "3×3": [
-        (c, BenchModel(convolution(c, c, 3, 1, 1), (1, c, MAP_SIDE, MAP_SIDE)))
+        (c, BenchModel(convolution_factory(c, c, 3, 1, 1), (1, c, MAP_SIDE, MAP_SIDE)))
         for c in (6, 20, 64, 192)
     ],
     "1×1": [
-        (c, BenchModel(convolution(c, c, 1), (1, c, MAP_SIDE, MAP_SIDE)))
+        (c, BenchModel(convolution_factory(c, c, 1), (1, c, MAP_SIDE, MAP_SIDE)))
         for c in (20, 64, 192, 568)
     ],
 }
-PEERS = ("nbglcnn", REFERENCE)
+PEERS = ("nbglcnn", REFERENCE_PEER)
 ROUNDS = 3
 
 
@@ -78,7 +78,7 @@ def main() -> None:
                 line = f"{fixed:.1f} ms + {more:.3f} ms per 10⁶"
                 print(f"{renderer} {kind} {peer}: {line}; ms per 10⁶ at {each}")
     write_plot(found)
-    print(f"drawn into {PLOT}")
+    print(f"drawn into {PLOT_FILE}")
 
 
 if __name__ == "__main__":

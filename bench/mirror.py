@@ -18,9 +18,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-BENCH = Path(__file__).parent
-ROOT = BENCH.parent
-sys.path += [str(BENCH), str(ROOT / "scripts"), str(ROOT / "tests/support")]
+BENCH_FOLDER = Path(__file__).parent
+ROOT = BENCH_FOLDER.parent
+sys.path += [str(BENCH_FOLDER), str(ROOT / "scripts"), str(ROOT / "tests/support")]
 
 from playwright.sync_api import sync_playwright  # noqa: E402
 
@@ -29,9 +29,9 @@ from jupyter_lab import Notebook, new_notebook, running_lab  # noqa: E402
 from nbglcnn.tables import table  # noqa: E402
 
 # Batch size and steps.
-LOOPS = {"fashion autoencoder": (64, 300), "resnet18": (4, 20)}
+TRAINING_LOOPS = {"fashion autoencoder": (64, 300), "resnet18": (4, 20)}
 TIMEOUT_S = 900
-PREPARE = """
+PREPARE_CELL = """
 import json, sys, time
 sys.path[:0] = [{bench!r}]
 import numpy as np, torch, nbglcnn
@@ -66,7 +66,7 @@ def told(of, every):
     model, x = own.build(), torch.zeros(own.shape)
     return own, model, nbglcnn.Viewer(model, x, timeout=120)
 """
-ALONE_CELL = """
+UNMIRRORED_CELL = """
 own = MODELS[{name!r}]
 alone, *_ = loop(own.build(), own.shape, {batch}, {count})
 """
@@ -86,24 +86,25 @@ def run_cell(notebook: Notebook, source: str) -> str:
     return outputs.text
 
 
-def table_row(name: str, where: str, every: int, found: Any) -> list[str]:
+def table_row(name: str, page_renderer: str, every: int, measurements: Any) -> list[str]:
     """A row of the table."""
     import numpy as np
 
-    alone, steps, calls, works, frames = found
+    alone, steps, calls, works, frames = measurements
     step = float(np.median(alone))
     copies = works[every - 1 :: every]
     median, high = np.percentile(calls, [50, 95])
     least, most = np.percentile(works, [50, 95])
     return [
-        name, where, f"{step:.1f}", f"{np.median(steps):.1f}", f"{median:.2f}", f"{high:.2f}",
+        name, page_renderer, f"{step:.1f}", f"{np.median(steps):.1f}", f"{median:.2f}",
+        f"{high:.2f}",
         f"{least:.2f}", f"{most:.2f}", f"{np.median(copies):.2f}",
         f"{100 * np.mean(calls) / step:.2f} %",
         str(frames),
     ]  # fmt: skip
 
 
-TITLES = [
+COLUMN_TITLES = [
     "loop", "page", "step alone", "step", "call, median", "95 %", "its work, median", "95 %",
     "work where it copies",
     "mean call / step alone", "states sent",
@@ -113,7 +114,7 @@ TITLES = [
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=LOOPS, nargs="*", default=list(LOOPS))
+    parser.add_argument("--only", choices=TRAINING_LOOPS, nargs="*", default=list(TRAINING_LOOPS))
     parser.add_argument("--every", type=int, default=10)
     parser.add_argument("--renderer", default="llvmpipe")
     options = parser.parse_args()
@@ -127,20 +128,23 @@ def main() -> None:
             executable_path=find_chromium(), args=chromium_arguments(options.renderer)
         )
         for name in options.only:
-            batch, count = LOOPS[name]
+            batch, count = TRAINING_LOOPS[name]
             words = {"name": name, "batch": batch, "count": count, "every": options.every}
             with new_notebook(lab, chromium) as notebook:
-                run_cell(notebook, PREPARE.format(bench=str(BENCH)) + ALONE_CELL.format(**words))
+                run_cell(
+                    notebook,
+                    PREPARE_CELL.format(bench=str(BENCH_FOLDER)) + UNMIRRORED_CELL.format(**words),
+                )
                 run_cell(notebook, VIEWER_CELL.format(**words))
                 run_cell(notebook, "viewer.activations.source")
                 found = json.loads(run_cell(notebook, MIRROR_CELL.format(**words)))
                 rows.append(table_row(name, options.renderer, options.every, found))
         chromium.close()
     for name in options.only:
-        batch, count = LOOPS[name]
+        batch, count = TRAINING_LOOPS[name]
         words = {"name": name, "batch": batch, "count": count, "every": options.every}
-        script = PREPARE.format(bench=str(BENCH)) + "".join(
-            part.format(**words) for part in (ALONE_CELL, VIEWER_CELL, MIRROR_CELL)
+        script = PREPARE_CELL.format(bench=str(BENCH_FOLDER)) + "".join(
+            part.format(**words) for part in (UNMIRRORED_CELL, VIEWER_CELL, MIRROR_CELL)
         )
         told = subprocess.run(
             [sys.executable, "-c", script],
@@ -151,7 +155,7 @@ def main() -> None:
         ).stdout
         rows.append(table_row(name, "none", options.every, json.loads(told)))
     print(f"every={options.every}, milliseconds")
-    print(table(TITLES, rows))
+    print(table(COLUMN_TITLES, rows))
 
 
 if __name__ == "__main__":

@@ -21,15 +21,15 @@ Shape = tuple[int, ...]
 class BenchModel:
     """A network to time, and its input shape.
 
-    `is_slow` networks run only in `make bench-full`; for `times_drawing` networks, drawing is timed
-    too. Networks with a goal of their own (`has_goal`, see targets.py) are timed in several runs,
-    the others in one.
+    `is_slow` networks run only in `make bench-full`; for `is_drawing_timed` networks, drawing is
+    timed too. Networks with a goal of their own (`has_goal`, see targets.py) are timed in several
+    runs, the others in one.
     """
 
     make: Callable[[], nn.Module]
     shape: Shape
     is_slow: bool = False
-    times_drawing: bool = False
+    is_drawing_timed: bool = False
     has_goal: bool = False
 
     def build(self) -> nn.Module:
@@ -43,7 +43,7 @@ class BenchModel:
         return model
 
 
-def all_convolutional() -> nn.Module:
+def all_convolutional_autoencoder() -> nn.Module:
     """Josh Murr's autoencoder: 4×4 kernels of stride 2 and nothing else."""
     return nn.Sequential(
         nn.Conv2d(3, 64, 4, 2, 1), nn.ReLU(),
@@ -53,30 +53,34 @@ def all_convolutional() -> nn.Module:
     )  # fmt: skip
 
 
-def convolution(*sizes: int, **arguments: int) -> Callable[[], nn.Module]:
+def convolution_factory(*sizes: int, **arguments: int) -> Callable[[], nn.Module]:
     """A single layer with its most common activation."""
     return lambda: nn.Sequential(nn.Conv2d(*sizes, **arguments), nn.ReLU())
 
 
 MODELS = {
     "fashion autoencoder": BenchModel(
-        load_autoencoder, (1, 1, 28, 28), times_drawing=True, has_goal=True
+        load_autoencoder, (1, 1, 28, 28), is_drawing_timed=True, has_goal=True
     ),
-    "all-conv autoencoder 32×32": BenchModel(all_convolutional, (1, 3, 32, 32), has_goal=True),
+    "all-conv autoencoder 32×32": BenchModel(
+        all_convolutional_autoencoder, (1, 3, 32, 32), has_goal=True
+    ),
     "pix2pix16 64×64": BenchModel(lambda: Pix2Pix(16, 6), (1, 3, 64, 64)),
     "pix2pix16 128×128": BenchModel(lambda: Pix2Pix(16, 7), (1, 3, 128, 128)),
     "pix2pix16": BenchModel(lambda: Pix2Pix(16, 8), (1, 3, 256, 256), has_goal=True),
     "pix2pix32": BenchModel(lambda: Pix2Pix(32, 8), (1, 3, 256, 256), is_slow=True),
     "pix2pix64": BenchModel(lambda: Pix2Pix(64, 8), (1, 3, 256, 256), is_slow=True),
-    "resnet18": BenchModel(ResNet18, (1, 3, 224, 224), times_drawing=True, has_goal=True),
+    "resnet18": BenchModel(ResNet18, (1, 3, 224, 224), is_drawing_timed=True, has_goal=True),
     "mobilenet_v2": BenchModel(MobileNetV2, (1, 3, 224, 224), has_goal=True),
-    "conv 3×3 64→64 @56": BenchModel(convolution(64, 64, 3, 1, 1), (1, 64, 56, 56), has_goal=True),
-    "conv 1×1 64→256 @56": BenchModel(convolution(64, 256, 1), (1, 64, 56, 56)),
-    "depthwise 3×3 144 @56": BenchModel(
-        convolution(144, 144, 3, 1, 1, groups=144), (1, 144, 56, 56)
+    "conv 3×3 64→64 @56": BenchModel(
+        convolution_factory(64, 64, 3, 1, 1), (1, 64, 56, 56), has_goal=True
     ),
-    "conv 7×7 s2 3→64 @224": BenchModel(convolution(3, 64, 7, 2, 3), (1, 3, 224, 224)),
-    "conv 4×4 s2 64→128 @64": BenchModel(convolution(64, 128, 4, 2, 1), (1, 64, 64, 64)),
+    "conv 1×1 64→256 @56": BenchModel(convolution_factory(64, 256, 1), (1, 64, 56, 56)),
+    "depthwise 3×3 144 @56": BenchModel(
+        convolution_factory(144, 144, 3, 1, 1, groups=144), (1, 144, 56, 56)
+    ),
+    "conv 7×7 s2 3→64 @224": BenchModel(convolution_factory(3, 64, 7, 2, 3), (1, 3, 224, 224)),
+    "conv 4×4 s2 64→128 @64": BenchModel(convolution_factory(64, 128, 4, 2, 1), (1, 64, 64, 64)),
     "convT 4×4 s2 128→64 @32": BenchModel(
         lambda: nn.Sequential(nn.ConvTranspose2d(128, 64, 4, 2, 1), nn.ReLU()), (1, 128, 32, 32)
     ),

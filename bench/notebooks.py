@@ -15,16 +15,16 @@ from browsers import chromium_arguments, find_chromium
 from jupyter_lab import Notebook, new_notebook, running_lab
 
 
-def notebooks(
-    renderers: Sequence[str], arguments: Sequence[str] = ()
+def open_notebooks(
+    renderers: Sequence[str], extra_arguments: Sequence[str] = ()
 ) -> Iterator[tuple[str, Notebook]]:
-    """Yield each renderer with a new notebook; `arguments` are extra arguments of Chromium."""
+    """Yield each renderer with a new notebook; Chromium gets `extra_arguments`."""
     with tempfile.TemporaryDirectory() as folder, running_lab(Path(folder) / "lab") as lab:
         for renderer in renderers:
             with sync_playwright() as playwright:
                 browser = playwright.chromium.launch(
                     executable_path=find_chromium(),
-                    args=[*chromium_arguments(renderer), *arguments],
+                    args=[*chromium_arguments(renderer), *extra_arguments],
                 )
                 with new_notebook(lab, browser) as notebook:
                     yield renderer, notebook

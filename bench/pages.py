@@ -14,12 +14,12 @@ import nbglcnn
 from browsers import EMPTY_PAGE, chromium_arguments, find_chromium, serve_files
 from bundle import bundle_script
 
-BENCH = Path(__file__).parent
-STATIC = Path(nbglcnn.__file__).with_name("static")
-MODULES = BENCH / "node_modules"
-OPTIONS = ("--format=esm", "--external:/runtime.js")
-PAGE_SCRIPT = (str(BENCH / "page.ts"), *OPTIONS)
-TRAINING_SCRIPT = (str(BENCH / "training.ts"), *OPTIONS)
+BENCH_FOLDER = Path(__file__).parent
+STATIC_FOLDER = Path(nbglcnn.__file__).with_name("static")
+NODE_MODULES = BENCH_FOLDER / "node_modules"
+ESBUILD_OPTIONS = ("--format=esm", "--external:/runtime.js")
+PAGE_SCRIPT_BUILD = (str(BENCH_FOLDER / "page.ts"), *ESBUILD_OPTIONS)
+TRAINING_SCRIPT_BUILD = (str(BENCH_FOLDER / "training.ts"), *ESBUILD_OPTIONS)
 
 
 def find_file(path: str, files: Mapping[str, bytes], script: tuple[str, ...]) -> bytes | None:
@@ -32,9 +32,9 @@ def find_file(path: str, files: Mapping[str, bytes], script: tuple[str, ...]) ->
     if first == "model":
         return files.get(rest)
     places = {
-        "runtime.js": STATIC / "runtime.js",
-        "ort": MODULES / "onnxruntime-web" / "dist" / rest,
-        "tfjs": MODULES / "@tensorflow" / "tfjs-backend-wasm" / "dist" / rest,
+        "runtime.js": STATIC_FOLDER / "runtime.js",
+        "ort": NODE_MODULES / "onnxruntime-web" / "dist" / rest,
+        "tfjs": NODE_MODULES / "@tensorflow" / "tfjs-backend-wasm" / "dist" / rest,
     }
     place = places.get(first)
     return place.read_bytes() if place is not None and place.is_file() else None
@@ -42,7 +42,7 @@ def find_file(path: str, files: Mapping[str, bytes], script: tuple[str, ...]) ->
 
 @contextmanager
 def open_page(
-    renderer: str, files: Mapping[str, bytes], script: tuple[str, ...] = PAGE_SCRIPT
+    renderer: str, files: Mapping[str, bytes], script: tuple[str, ...] = PAGE_SCRIPT_BUILD
 ) -> Iterator[tuple[Page, str]]:
     """Open the benchmark's page in a fresh Chromium; yield it with the graphics device's name."""
     answer = partial(find_file, files=files, script=script)

@@ -12,7 +12,7 @@ from models import MODELS
 from nbglcnn.tables import table
 from nbglcnn.widget.network import Network
 
-TURNS = 5
+REPEATS = 5
 
 
 def main() -> None:
@@ -25,7 +25,7 @@ def main() -> None:
         found = []
         for name, parameter in model.named_parameters():
             index = tuple(size // 2 for size in parameter.shape)
-            for turn in range(TURNS):
+            for turn in range(REPEATS):
                 begun = time.perf_counter()
                 patches = network.patch_parameter(name, index, float(turn + 1))
                 found.append(((time.perf_counter() - begun) * 1000, name, len(patches)))

@@ -18,15 +18,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-BENCH = Path(__file__).parent
-ROOT = BENCH.parent
-sys.path += [str(BENCH), str(ROOT / "scripts"), str(ROOT / "tests/support")]
+BENCH_FOLDER = Path(__file__).parent
+ROOT = BENCH_FOLDER.parent
+sys.path += [str(BENCH_FOLDER), str(ROOT / "scripts"), str(ROOT / "tests/support")]
 
 from jupyter_lab import Notebook  # noqa: E402
 from notebooks import notebooks  # noqa: E402
 
 ROUNDS = 5
-PREPARE = """
+PREPARE_CELL = """
 import json, time
 import anywidget, numpy as np, torch, traitlets
 from torch import nn
@@ -69,33 +69,33 @@ NETWORKS = {
     "for _ in range(5)]), torch.randn(1, 1, 256, 256)",
     "60 MB in one value": "nn.Sequential(nn.Conv2d(1, 60, 1)), torch.randn(1, 1, 500, 500)",
 }
-MAKE = """
+MAKE_VIEWER_CELL = """
 model, x = {network}
 viewer = Viewer(model.eval(), x, timeout=120)
 keys = list(viewer.activations) if {all} else ["output"]
 total = sum(one.nbytes for one in viewer.activations.read(keys).values())
 bare.prepare(total)
 """
-READ = """
+READ_CELL = """
 began = time.perf_counter()
 viewer.activations.read(keys)
 print(time.perf_counter() - began)
 """
-REPORT = "print(json.dumps([total, bare.ready, bare.left, bare.took]))"
+REPORT_CELL = "print(json.dumps([total, bare.ready, bare.left, bare.took]))"
 
 
 def measure_network(
-    notebook: Notebook, network: str, *, whole: bool, rounds: int
+    notebook: Notebook, network: str, *, reads_all_values: bool, rounds: int
 ) -> dict[str, Any]:
     """Measure the seconds of each round, of a read and of the bare widget in turns."""
-    notebook.run(MAKE.format(network=network, all=whole))
+    notebook.run(MAKE_VIEWER_CELL.format(network=network, all=reads_all_values))
     notebook.wait_until("bare.ready")
     read, raw = [], []
     for _ in range(rounds):
-        read.append(float(notebook.run(READ).text))
+        read.append(float(notebook.run(READ_CELL).text))
         notebook.run("bare.go()")
         notebook.wait_until("bare.left == 0")
-        total, _, _, took = json.loads(notebook.run(REPORT).text)
+        total, _, _, took = json.loads(notebook.run(REPORT_CELL).text)
         raw.append(took)
     notebook.run("viewer.close()")
     return {"bytes": total, "read": read, "raw": raw}
@@ -105,10 +105,12 @@ def measure_rates(renderers: Sequence[str], rounds: int = ROUNDS) -> dict[str, A
     """Measure bytes and the seconds of each round, by renderer and network."""
     found: dict[str, Any] = {}
     for renderer, notebook in notebooks(renderers):
-        notebook.run(PREPARE)
+        notebook.run(PREPARE_CELL)
         rows = found[renderer] = {}
         for name, network in NETWORKS.items():
-            rows[name] = measure_network(notebook, network, whole="values" in name, rounds=rounds)
+            rows[name] = measure_network(
+                notebook, network, reads_all_values="values" in name, rounds=rounds
+            )
             print_rates(name, renderer, rows[name])
     return found
 

@@ -19,32 +19,32 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-BENCH = Path(__file__).parent
-ROOT = BENCH.parent
-sys.path += [str(BENCH), str(ROOT / "scripts"), str(ROOT / "tests/support")]
+BENCH_FOLDER = Path(__file__).parent
+ROOT = BENCH_FOLDER.parent
+sys.path += [str(BENCH_FOLDER), str(ROOT / "scripts"), str(ROOT / "tests/support")]
 
 from playwright.sync_api import Error, Page  # noqa: E402
 
-from bundle import bundle_script, install, node_path  # noqa: E402
+from bundle import bundle_script, install_node_packages, search_path_with_node  # noqa: E402
 from camera import measure_cameras  # noqa: E402
 from clicks import measure_clicks  # noqa: E402
 from first_picture import CELL_NETWORKS, measure_first_pictures  # noqa: E402
 from loading import measure_loading  # noqa: E402
 from mac_scaling import measure_scaling  # noqa: E402
 from models import MODELS  # noqa: E402
-from pages import PAGE_SCRIPT, open_page  # noqa: E402
+from pages import PAGE_SCRIPT_BUILD, open_page  # noqa: E402
 from portable_model import INPUT_COUNT, PortableModel, export_portable  # noqa: E402
 from read_rate import measure_rates  # noqa: E402
-from report import MAX_ERROR, REFERENCE, RESULTS, write_page  # noqa: E402
+from report import MAX_ERROR, REFERENCE_PEER, RESULTS_FILE, write_page  # noqa: E402
 from training import measure_training  # noqa: E402
 
 DRAWN_PEER = "nbglcnn drawn"
-PEERS = ("nbglcnn", "nbglcnn all", DRAWN_PEER, REFERENCE, "tfjs wasm", "ort wasm", "ort webgl")
+PEERS = ("nbglcnn", "nbglcnn all", DRAWN_PEER, REFERENCE_PEER, "tfjs wasm", "ort wasm", "ort webgl")
 # A fused Plan has no activations to read, and the drawn peer has pictures instead.
-NO_ACTIVATIONS = ("nbglcnn", DRAWN_PEER)
-LARGE_MACS = 250e6  # ORT's WebGL takes minutes for larger networks: `make bench-full` only
-PARTS = ("networks", "growth", "loading", "cells", "rate", "clicks", "live", "training")
-SLOW_S = 4.0  # a peer with a slower frame gets fewer rounds
+PEERS_WITHOUT_ACTIVATIONS = ("nbglcnn", DRAWN_PEER)
+LARGE_NETWORK_MACS = 250e6  # ORT's WebGL takes minutes for larger networks: `make bench-full` only
+BENCHMARK_PARTS = ("networks", "growth", "loading", "cells", "rate", "clicks", "live", "training")
+SLOW_RUN_S = 4.0  # a peer with a slower frame gets fewer rounds
 PeerFigures = tuple[dict[str, Any], str]  # each peer's figures, and the graphics device's name
 
 
@@ -57,18 +57,20 @@ def main() -> None:
     parser.add_argument("--peers", nargs="*", default=list(PEERS))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=PARTS)
+    parser.add_argument(
+        "--parts", nargs="*", default=list(BENCHMARK_PARTS), choices=BENCHMARK_PARTS
+    )
     parser.add_argument("--dry", action="store_true", help="print only: leave files as they are")
     given = parser.parse_args()
-    install(BENCH, node_path())
-    bundle_script(*PAGE_SCRIPT)  # fail early on an error in it
+    install_node_packages(BENCH_FOLDER, search_path_with_node())
+    bundle_script(*PAGE_SCRIPT_BUILD)  # fail early on an error in it
     started = time.monotonic()
     results: dict[str, Any] = {"date": date.today().isoformat(), "renderers": {}}
-    if set(given.parts) != set(PARTS) or given.only:
-        if RESULTS.exists():  # figures not measured now stay
-            results = json.loads(RESULTS.read_text("utf-8"))
+    if set(given.parts) != set(BENCHMARK_PARTS) or given.only:
+        if RESULTS_FILE.exists():  # figures not measured now stay
+            results = json.loads(RESULTS_FILE.read_text("utf-8"))
         elif not given.dry:
-            print(f"{RESULTS} isn't there: figures are printed, and docs/performance.md stays")
+            print(f"{RESULTS_FILE} isn't there: figures are printed, and docs/performance.md stays")
             given.dry = True
     if "networks" in given.parts:
         found = measure_networks(given)
@@ -93,36 +95,36 @@ def main() -> None:
     print(f"{seconds / 60:.0f} minutes in all")
     results.setdefault("seconds", seconds)
     if not given.dry:
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        RESULTS_FILE.parent.mkdir(exist_ok=True)
+        RESULTS_FILE.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", "utf-8")
         write_page(results)
 
 
-def merge_results(found: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
+def merge_results(new: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
     """Merge figures of some networks into those of an earlier run, in the order of MODELS."""
     joined = dict(old)
-    for renderer, one in found.items():
+    for renderer, one in new.items():
         models = old.get(renderer, {}).get("models", {}) | one["models"]
         joined[renderer] = one | {"models": {n: models[n] for n in MODELS if n in models}}
     return joined
 
 
-def measure_networks(given: argparse.Namespace) -> dict[str, Any]:
+def measure_networks(arguments: argparse.Namespace) -> dict[str, Any]:
     """Measure all selected networks, by renderer."""
     found: dict[str, Any] = {}
     for name, model in MODELS.items():
-        if given.only and not any(part in name for part in given.only):
+        if arguments.only and not any(part in name for part in arguments.only):
             continue
-        if model.is_slow and not (given.full or given.only):
+        if model.is_slow and not (arguments.full or arguments.only):
             continue
         network = export_portable(model)
-        left_out = set() if model.times_drawing else {DRAWN_PEER}
-        if network.macs > LARGE_MACS and not given.full:
+        left_out = set() if model.is_drawing_timed else {DRAWN_PEER}
+        if network.macs > LARGE_NETWORK_MACS and not arguments.full:
             left_out.add("ort webgl")
-        peers = [peer for peer in given.peers if peer not in left_out]
-        for renderer in given.renderers:
-            runs = given.runs if model.has_goal or given.full else 1
-            rows, device = time_peers(network, renderer, peers, given.rounds, runs)
+        peers = [peer for peer in arguments.peers if peer not in left_out]
+        for renderer in arguments.renderers:
+            runs = arguments.runs if model.has_goal or arguments.full else 1
+            rows, device = time_peers(network, renderer, peers, arguments.rounds, runs)
             found.setdefault(renderer, {"device": device, "models": {}})
             found[renderer]["models"][name] = {"macs": network.macs, "peers": rows}
             print_figures(name, renderer, rows)
@@ -163,38 +165,40 @@ def time_peers(
     return rows, device
 
 
-def rotate_peers(peers: list[str], turn: int) -> list[str]:
+def rotate_peers(peers: list[str], round_index: int) -> list[str]:
     """Rotate the peers: the first one pays for what the others have left in memory."""
-    first = turn % len(peers)
+    first = round_index % len(peers)
     return peers[first:] + peers[:first]
 
 
-def start_peer(opened: Page, peer: str, row: dict[str, Any]) -> None:
+def start_peer(page: Page, peer: str, row: dict[str, Any]) -> None:
     """Measure the first run, and a second run, which shows whether the peer is slow."""
     if "fails" in row:
         return
     try:
-        first = opened.evaluate("name => bench.start(name)", peer)
-        again = opened.evaluate("name => bench.run(name, 1)", peer)
+        first = page.evaluate("name => bench.start(name)", peer)
+        again = page.evaluate("name => bench.run(name, 1)", peer)
     except Error as error:
-        row["fails"] = first_line(error)
+        row["fails"] = first_error_line(error)
         return
     row["first"].append(first["ms"])
     row["error"] = max(row["error"], first["error"], *(call["error"] for call in again))
-    row["slow"] = min(call["ms"] for call in again) > SLOW_S * 1000
+    row["slow"] = min(call["ms"] for call in again) > SLOW_RUN_S * 1000
 
 
-def measure_peer(opened: Page, peer: str, row: dict[str, Any], turn: int) -> None:
+def measure_peer(page: Page, peer: str, row: dict[str, Any], round_index: int) -> None:
     """Time some calls, and some that read every activation; a slow peer gets one turn of each."""
-    if "fails" in row or (row["slow"] and turn > 0):
+    if "fails" in row or (row["slow"] and round_index > 0):
         return
-    for kind in ["run"] if peer in NO_ACTIVATIONS else ["run", "runAll"]:
+    for kind in ["run"] if peer in PEERS_WITHOUT_ACTIVATIONS else ["run", "runAll"]:
         if kind == "runAll" and "no_all" in row:
             continue
         try:
-            calls = opened.evaluate(f"([name, turn]) => bench.{kind}(name, turn)", [peer, turn])
+            calls = page.evaluate(
+                f"([name, turn]) => bench.{kind}(name, turn)", [peer, round_index]
+            )
         except Error as error:
-            row["no_all" if kind == "runAll" else "fails"] = first_line(error)
+            row["no_all" if kind == "runAll" else "fails"] = first_error_line(error)
             continue
         row["error"] = max(row["error"], *(call["error"] for call in calls))
         kept = row.setdefault("warm calls" if kind == "run" else "all calls", [])
@@ -203,7 +207,7 @@ def measure_peer(opened: Page, peer: str, row: dict[str, Any], turn: int) -> Non
             row["elements"] = calls[-1]["elements"]
 
 
-def first_line(error: Error) -> str:
+def first_error_line(error: Error) -> str:
     """The error message without the stack."""
     return error.message.partition("\n")[0].removeprefix("Page.evaluate: ")[:200]
 
@@ -211,7 +215,7 @@ def first_line(error: Error) -> str:
 def print_figures(name: str, renderer: str, rows: dict[str, Any]) -> None:
     """Print one network's figures as soon as they are measured."""
     print(f"\n{name} on {renderer}")
-    base = rows.get(REFERENCE, {})
+    base = rows.get(REFERENCE_PEER, {})
     for peer, row in rows.items():
         if "fails" in row:
             print(f"  {peer:13} fails: {row['fails']}")
@@ -222,7 +226,7 @@ def print_figures(name: str, renderer: str, rows: dict[str, Any]) -> None:
         counts = row["counts"]
         void = "  WRONG" if not row["error"] <= MAX_ERROR else ""
         print(
-            f"  {peer:13} warm {warm:9.2f} ms {ratio} of {REFERENCE}; "
+            f"  {peer:13} warm {warm:9.2f} ms {ratio} of {REFERENCE_PEER}; "
             f"first {statistics.median(row['first']):8.0f}; "
             f"all {everything}; error {row['error']:.1e}; {counts['draws']} draws, "
             f"{counts['calls']} calls, {counts['creates']}+{counts['deletes']} made, "

@@ -4,11 +4,11 @@ import math
 from pathlib import Path
 from typing import Any
 
-PLOT = Path(__file__).parents[1] / "docs" / "pictures" / "linear.svg"
+PLOT_FILE = Path(__file__).parents[1] / "docs" / "pictures" / "linear.svg"
 WIDTH, HEIGHT = 380, 300  # of one renderer's panel
 LEFT, TOP, RIGHT, BOTTOM = 56, 34, 24, 44
 COLOURS = {"nbglcnn": "#0d8a72", "tfjs webgl": "#c2571a"}
-NAMES = {"nbglcnn": "nbglcnn", "tfjs webgl": "TensorFlow.js"}
+PEER_TITLES = {"nbglcnn": "nbglcnn", "tfjs webgl": "TensorFlow.js"}
 DASHES = {"3×3": "", "1×1": ' stroke-dasharray="5 4"'}
 INK = "#777"  # readable on white and black: the picture has no background
 FONT = 'font-family="system-ui, sans-serif" font-size="12"'
@@ -49,7 +49,7 @@ def write_plot(found: dict[str, Any]) -> None:
         for k, (renderer, kinds) in enumerate(found.items())
     ]
     width, height = WIDTH * len(found), HEIGHT + 24
-    PLOT.write_text(
+    PLOT_FILE.write_text(
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         f'width="{width}" height="{height}" {FONT} fill="{INK}">\n'
         "<title>Milliseconds per million MACs, by the size of the layer</title>\n"
@@ -98,9 +98,9 @@ def _legend() -> str:
             parts.append(
                 f'<line x1="{at}" y1="{y}" x2="{at + 26}" y2="{y}" stroke="{colour}" '
                 f'stroke-width="2"{dashes}/>'
-                + _text(at + 32, y + 4, f"{NAMES[peer]} {kind}", "start")
+                + _text(at + 32, y + 4, f"{PEER_TITLES[peer]} {kind}", "start")
             )
-            at += 60 + 8 * len(f"{NAMES[peer]} {kind}")
+            at += 60 + 8 * len(f"{PEER_TITLES[peer]} {kind}")
     return "".join(parts)
 
 
@@ -111,5 +111,5 @@ def _line(x1: float, y1: float, x2: float, y2: float) -> str:
     )
 
 
-def _text(x: float, y: float, text: str, anchor: str, more: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {more}>{text}</text>'
+def _text(x: float, y: float, text: str, anchor: str, attributes: str = "") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {attributes}>{text}</text>'

@@ -15,8 +15,8 @@ import statistics
 import sys
 from pathlib import Path
 
-BENCH = Path(__file__).parent
-ROOT = BENCH.parent
+BENCH_FOLDER = Path(__file__).parent
+ROOT = BENCH_FOLDER.parent
 sys.path += [str(ROOT / "scripts"), str(ROOT / "tests/support")]
 
 import torch  # noqa: E402
@@ -29,10 +29,10 @@ from nbglcnn.codegen.glsl import FragmentShader, program_source  # noqa: E402
 from nbglcnn.plan.layout import Layout  # noqa: E402
 from webgl_page import GlPage  # noqa: E402
 
-FRAMES = 40
+FRAME_COUNT = 40
 ROUNDS = 3  # of both ways in turn; the faster round of each counts
 # The milliseconds per frame of one way, for a session.
-TIME_FRAMES = """async ([k, picked, frames, scores]) => {
+TIME_FRAMES_SCRIPT = """async ([k, picked, frames, scores]) => {
   const session = gl.the(k);
   const x = Float32Array.from({ length: 64 }, (_, i) => Math.sin(i));
   const value = session.value("output");
@@ -53,21 +53,21 @@ TIME_FRAMES = """async ([k, picked, frames, scores]) => {
   }
   return times;
 }"""
-TIME_FIRST_USE = """async (k) => {
+TIME_FIRST_USE_SCRIPT = """async (k) => {
   const start = performance.now();
   await gl.the(k).topk("output", 10, 0);
   return performance.now() - start;
 }"""
 
 
-def classifier_plan(classes: int) -> nbglcnn.Plan:
+def classifier_plan(class_count: int) -> nbglcnn.Plan:
     """A single dense layer, so that the scores dominate the time."""
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Flatten(), nn.Linear(64, classes)).eval()
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, class_count)).eval()
     return nbglcnn.compile(model, torch.zeros(1, 1, 8, 8))
 
 
-def section_bytes() -> int:
+def topk_section_bytes() -> int:
     """The bytes of two programs with their preludes; their passes take less than 1 kB."""
     text = (ROOT / "js" / "src" / "webgl" / "shaders" / "topk.glsl").read_text("utf-8")
     common = (ROOT / "js" / "src" / "webgl" / "shaders" / "common.glsl").read_text("utf-8")
@@ -88,7 +88,7 @@ def main() -> None:
     for n, plan in plans.items():
         weights = sum(blob.nbytes for blob in plan.blobs.values())
         print(f"Plan of {n} classes without weights: {len(plan.to_bytes()) - weights:,} bytes")
-    print(f"a section would add {section_bytes():,} bytes to each")
+    print(f"a section would add {topk_section_bytes():,} bytes to each")
     files: dict[str, bytes] = {"/": EMPTY_PAGE}
     with serve_files(files.get) as address, sync_playwright() as playwright:
         for renderer in given.renderers:
@@ -104,11 +104,11 @@ def main() -> None:
                 gl.write(session, "input", torch.zeros(1, 1, 8, 8).numpy())
                 gl.run(session)
                 if n > 10 and built is None:
-                    built = page.evaluate(TIME_FIRST_USE, session)
+                    built = page.evaluate(TIME_FIRST_USE_SCRIPT, session)
                 found: dict[bool, list[float]] = {True: [], False: []}
                 for _ in range(ROUNDS):
                     for picked in (False, True):
-                        times = page.evaluate(TIME_FRAMES, [session, picked, FRAMES, n])
+                        times = page.evaluate(TIME_FRAMES_SCRIPT, [session, picked, FRAME_COUNT, n])
                         found[picked].append(statistics.median(times))
                 brought = f"{renderer}, {n} classes: all read and sorted {min(found[False]):.2f} ms"
                 print(f"{brought}, picked out {min(found[True]):.2f} ms")

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-BENCH = Path(__file__).parent
-ROOT = BENCH.parent
-sys.path += [str(BENCH), str(ROOT / "scripts"), str(ROOT / "tests/support")]
+BENCH_FOLDER = Path(__file__).parent
+ROOT = BENCH_FOLDER.parent
+sys.path += [str(BENCH_FOLDER), str(ROOT / "scripts"), str(ROOT / "tests/support")]
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
@@ -28,24 +28,24 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 import nbglcnn  # noqa: E402
-from bundle import bundle_script, install, node_path  # noqa: E402
+from bundle import bundle_script, install_node_packages, search_path_with_node  # noqa: E402
 from nbglcnn.features.training.local_training import compile_training  # noqa: E402
-from pages import TRAINING_SCRIPT, open_page  # noqa: E402
-from report import MAX_LOSS_ERROR, REFERENCE  # noqa: E402
+from pages import TRAINING_SCRIPT_BUILD, open_page  # noqa: E402
+from report import MAX_LOSS_ERROR, REFERENCE_PEER  # noqa: E402
 
-PEERS = ("nbglcnn", REFERENCE, "convnetjs")
+PEERS = ("nbglcnn", REFERENCE_PEER, "convnetjs")
 BATCH, BATCH_COUNT = 32, 4  # batches used in rotation, so that steps can't reuse cached results
 LOSSES = {"mse": F.mse_loss, "cross_entropy": F.cross_entropy}
 ROUNDS, RUNS = 3, 3
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingBenchmark:
     """A network to train, a chain of layers; its inputs are grey 28×28 pictures."""
 
     make: Callable[[], nn.Sequential]
     loss: str
-    rate: float
+    learning_rate: float
     peers: tuple[str, ...]
 
     def build(self) -> tuple[nn.Sequential, torch.Tensor, torch.Tensor]:
@@ -76,21 +76,21 @@ def mnist_classifier() -> nn.Sequential:
 
 
 NETWORKS = {
-    "autoencoder, MSE": Training(
+    "autoencoder, MSE": TrainingBenchmark(
         autoencoder, "mse", 0.1, PEERS[:2]
     ),  # ConvNetJS has no transposed convolutions
-    "MNIST, cross entropy": Training(mnist_classifier, "cross_entropy", 0.02, PEERS),
+    "MNIST, cross entropy": TrainingBenchmark(mnist_classifier, "cross_entropy", 0.02, PEERS),
 }
 
 
-def page_files(training: Training) -> dict[str, bytes]:
+def page_files(training: TrainingBenchmark) -> dict[str, bytes]:
     """The files that the page requests."""
     model, x, y = training.build()
     run, data = compile_training(
-        model, (x, y), training.loss, nbglcnn.SGD(training.rate), BATCH, shuffle=False
+        model, (x, y), training.loss, nbglcnn.SGD(training.learning_rate), BATCH, shuffle=False
     )
     given = run.step_inputs(next(data.batches(0)), 0)
-    target, rate = run.step.inputs["target"], run.step.inputs["lr"]
+    target, rate = run.step.input_keys["target"], run.step.input_keys["lr"]
     [own] = given.keys() - {target, rate}
     layers, arrays, offset = [], [], 0
     for module in model:
@@ -109,7 +109,7 @@ def page_files(training: Training) -> dict[str, bytes]:
     network = {
         "shape": [BATCH, *x.shape[1:]],
         "loss": training.loss,
-        "rate": training.rate,
+        "rate": training.learning_rate,
         "layers": layers,
         "keys": {"input": own, "target": target, "rate": rate},
     }
@@ -122,10 +122,10 @@ def page_files(training: Training) -> dict[str, bytes]:
     }
 
 
-def reference_losses(training: Training, steps: int) -> list[float]:
+def reference_losses(training: TrainingBenchmark, steps: int) -> list[float]:
     """Compute PyTorch's losses."""
     model, x, y = training.build()
-    optimizer = torch.optim.SGD(model.parameters(), training.rate)
+    optimizer = torch.optim.SGD(model.parameters(), training.learning_rate)
     found = []
     for step in range(steps):
         rows = slice(step % BATCH_COUNT * BATCH, (step % BATCH_COUNT + 1) * BATCH)
@@ -141,7 +141,7 @@ def measure_training(
     renderers: Sequence[str], rounds: int = ROUNDS, runs: int = RUNS
 ) -> dict[str, Any]:
     """Measure milliseconds per step for each run, by renderer, network and peer."""
-    bundle_script(*TRAINING_SCRIPT)  # fail early on an error in it
+    bundle_script(*TRAINING_SCRIPT_BUILD)  # fail early on an error in it
     found: dict[str, Any] = {renderer: {} for renderer in renderers}
     for name, training in NETWORKS.items():
         files = page_files(training)
@@ -164,14 +164,14 @@ def measure_training(
 
 
 def time_peers(
-    renderer: str, files: dict[str, bytes], rows: dict[str, Any], rounds: int, run: int
+    renderer: str, files: dict[str, bytes], rows: dict[str, Any], rounds: int, run_index: int
 ) -> dict[str, list[dict[str, float]]]:
     """Run all peers in turns in a new browser; return the series of each peer."""
     peers = [*rows]
     found: dict[str, list[dict[str, float]]] = {}
-    with open_page(renderer, files, TRAINING_SCRIPT) as (opened, _):
+    with open_page(renderer, files, TRAINING_SCRIPT_BUILD) as (opened, _):
         opened.evaluate("() => bench.open()")
-        for peer in rotate_peers(peers, run):
+        for peer in rotate_peers(peers, run_index):
             first = opened.evaluate("name => bench.start(name)", peer)
             rows[peer]["first"].append(first["ms"])
             found[peer] = [first]
@@ -187,22 +187,22 @@ def time_peers(
     return found
 
 
-def rotate_peers(peers: list[str], turn: int) -> list[str]:
+def rotate_peers(peers: list[str], round_index: int) -> list[str]:
     """Rotate the peers, so that each turn starts with another one."""
-    first = turn % len(peers)
+    first = round_index % len(peers)
     return peers[first:] + peers[:first]
 
 
 def print_figures(name: str, renderer: str, rows: dict[str, Any]) -> None:
     """Print one network's figures."""
     print(f"\nA step of {name} on {renderer}")
-    base = statistics.median(rows[REFERENCE]["warm"])
+    base = statistics.median(rows[REFERENCE_PEER]["warm"])
     for peer, row in rows.items():
         warm, first = (statistics.median(row[kind]) for kind in ("warm", "first"))
         void = "" if row["error"] <= MAX_LOSS_ERROR else "  WRONG"
         print(
-            f"  {peer:10} {warm:8.1f} ms, {warm / base:5.3f} of {REFERENCE}; first {first:6.0f}; "
-            f"{row['counts']['draws']} draws; losses of {row['steps']} steps "
+            f"  {peer:10} {warm:8.1f} ms, {warm / base:5.3f} of {REFERENCE_PEER}; first "
+            f"{first:6.0f}; {row['counts']['draws']} draws; losses of {row['steps']} steps "
             f"{row['error']:.0e} off{void}",
             flush=True,
         )
@@ -225,7 +225,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--runs", type=int, default=RUNS)
     given = parser.parse_args()
-    install(BENCH, node_path())
+    install_node_packages(BENCH_FOLDER, search_path_with_node())
     measure_training(given.renderers, given.rounds, given.runs)
 
 

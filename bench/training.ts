@@ -80,12 +80,12 @@ async function bytes(name: string): Promise<ArrayBuffer> {
 }
 
 async function nbglcnn(): Promise<Trainer> {
-  const { plan, uniforms, weight } = parsePlan(await bytes("train.plan"));
+  const { plan, uniforms, getWeight } = parsePlan(await bytes("train.plan"));
   const device = openDevice();
   let session: Session | undefined;
   return {
     async start() {
-      session = await createSession(device, plan, uniforms, weight);
+      session = await createSession(device, plan, uniforms, getWeight);
     },
     async train(given, urgent = true) {
       if (session === undefined) throw new Error("start() comes first");

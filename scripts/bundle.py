@@ -15,21 +15,21 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def bundle(root: Path, path: str) -> None:
-    """Build the front-end of the checkout at `root` with the node and npm found on `path`."""
+def bundle(root: Path, search_path: str) -> None:
+    """Build the front-end of the checkout at `root` with the node and npm on `search_path`."""
     js = root / "js"
-    install(js, path)
-    _run("node", "build.js", folder=js, path=path)
+    install_node_packages(js, search_path)
+    _run("node", "build.js", folder=js, path=search_path)
     _stamp_file(root).write_text(_sources_hash(root))
 
 
-def install(folder: Path, path: str) -> None:
+def install_node_packages(folder: Path, search_path: str) -> None:
     """Install the packages of a folder's lock file if they are missing, without running scripts."""
     lock = (folder / "package-lock.json").read_text("utf-8")
     installed = folder / "node_modules" / ".nbglcnn-lock"
     if not installed.exists() or installed.read_text("utf-8") != lock:
         options = ("--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error")
-        _run("npm", "ci", *options, folder=folder, path=path)
+        _run("npm", "ci", *options, folder=folder, path=search_path)
         installed.write_text(lock, "utf-8")
 
 
@@ -39,10 +39,10 @@ def bundle_script(entry: str, *options: str) -> bytes:
     js = ROOT / "js"
     esbuild = str(js / "node_modules" / ".bin" / "esbuild")
     always = ("--bundle", "--target=es2022", "--loader:.glsl=text", "--log-level=warning")
-    return _run(esbuild, entry, *always, *options, folder=js, path=node_path())
+    return _run(esbuild, entry, *always, *options, folder=js, path=search_path_with_node())
 
 
-def node_path() -> str:
+def search_path_with_node() -> str:
     """PATH, preceded by the folder where this Python environment has node and npm."""
     return os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
 
@@ -97,4 +97,4 @@ def _run(program: str, *arguments: str, folder: Path, path: str) -> bytes:
 
 
 if __name__ == "__main__":
-    bundle(ROOT, node_path())
+    bundle(ROOT, search_path_with_node())

@@ -30,16 +30,16 @@ from nbglcnn.runtime.session import Session
 from nbglcnn.tables import table
 from onnx_suite import SUBSETS, SuiteCase, suite_cases
 from plan_page import open_plan_pages
-from shader_proof import find_disproof
+from shader_proof import explain_missing_passes
 
 ROOT = Path(__file__).resolve().parents[1]
-RECORD = ROOT / "tests" / "conformance.json"
-FULL_RECORD = ROOT / "build" / "conformance.json"
+RECORD_FILE = ROOT / "tests" / "conformance.json"
+FULL_RECORD_FILE = ROOT / "build" / "conformance.json"
 OPENGL = "opengl"
 BACKENDS = (OPENGL, *RENDERERS)
 
 Arrays = tuple[np.ndarray, ...]
-Run = Callable[[Plan, Arrays], dict[str, np.ndarray]]
+RunPlan = Callable[[Plan, Arrays], dict[str, np.ndarray]]
 
 
 @dataclass(slots=True)
@@ -49,15 +49,15 @@ class Outcome:
     name: str
     subset: str
     operator: str
-    expanded: bool
-    passes: int = 0
-    status: dict[str, str] = field(default_factory=dict)
-    reason: dict[str, str] = field(default_factory=dict)
+    is_expanded: bool
+    pass_count: int = 0
+    status_by_backend: dict[str, str] = field(default_factory=dict)
+    reason_by_backend: dict[str, str] = field(default_factory=dict)
 
     @property
-    def passed(self) -> bool:
+    def has_passed(self) -> bool:
         """Whether it passed on all back ends."""
-        return set(self.status.values()) == {"passed"}
+        return set(self.status_by_backend.values()) == {"passed"}
 
 
 def run_on_opengl(plan: Plan, arrays: Arrays) -> dict[str, np.ndarray]:
@@ -66,7 +66,7 @@ def run_on_opengl(plan: Plan, arrays: Arrays) -> dict[str, np.ndarray]:
         return session.run(*arrays)
 
 
-def run_case(case: SuiteCase, runs: dict[str, Run]) -> Outcome:
+def run_case(case: SuiteCase, runs: dict[str, RunPlan]) -> Outcome:
     """Compile a case once and run it on each back end."""
     result = Outcome(case.name, case.subset, case.operator, case.is_expanded)
     try:
@@ -74,19 +74,19 @@ def run_case(case: SuiteCase, runs: dict[str, Run]) -> Outcome:
         for inputs, expected in sets:
             given = named_inputs(model, inputs)
             plan, arrays = compile_call(model, given)
-            result.passes += len(plan.header.passes)
+            result.pass_count += len(plan.header.passes)
             running = {n: a for n, a in given.items() if n not in shape_inputs(model)}
-            problem = find_disproof(model, plan, running, expected)
+            problem = explain_missing_passes(model, plan, running, expected)
             for backend, run in runs.items():
-                if result.status.get(backend, "passed") == "passed":
+                if result.status_by_backend.get(backend, "passed") == "passed":
                     how = _check_outputs(case, model, plan, arrays, expected, run, problem)
-                    result.status[backend], result.reason[backend] = how
+                    result.status_by_backend[backend], result.reason_by_backend[backend] = how
     except UnsupportedModel as error:
-        result.status = dict.fromkeys(runs, "refused")
-        result.reason = dict.fromkeys(runs, f"{type(error).__name__}: {error}")
+        result.status_by_backend = dict.fromkeys(runs, "refused")
+        result.reason_by_backend = dict.fromkeys(runs, f"{type(error).__name__}: {error}")
     except Exception:
-        result.status = dict.fromkeys(runs, "error")
-        result.reason = dict.fromkeys(runs, traceback.format_exc(limit=-3))
+        result.status_by_backend = dict.fromkeys(runs, "error")
+        result.reason_by_backend = dict.fromkeys(runs, traceback.format_exc(limit=-3))
     return result
 
 
@@ -96,7 +96,7 @@ def _check_outputs(
     plan: Plan,
     arrays: Arrays,
     expected: Sequence[np.ndarray],
-    run: Run,
+    run: RunPlan,
     problem: str | None,
 ) -> tuple[str, str]:
     if problem is not None:
@@ -120,19 +120,20 @@ def report_lines(outcomes: Sequence[Outcome], backends: Sequence[str]) -> Iterab
                 rows = [
                     o
                     for o in outcomes
-                    if (o.subset, o.operator, o.expanded) == (ring, operator, expanded)
+                    if (o.subset, o.operator, o.is_expanded) == (ring, operator, expanded)
                 ]
                 if rows:
                     name = operator + (" (expanded)" if expanded else "")
-                    drawn = " ".join(str(o.passes) if o.passed else "-" for o in rows)
-                    good = sum(o.passed for o in rows)
+                    drawn = " ".join(str(o.pass_count) if o.has_passed else "-" for o in rows)
+                    good = sum(o.has_passed for o in rows)
                     lines.append((ring, name, str(len(rows)), str(good), drawn))
     titles = ("ring", "operator", "cases", "passed", "passes drawn per case")
-    yield table(titles, lines, numbers=(2, 3))
+    yield table(titles, lines, number_columns=(2, 3))
     for o in outcomes:
         for backend in backends:
-            if o.status[backend] != "passed":
-                yield f"{o.name} on {backend}: {o.status[backend]}: {o.reason[backend]}"
+            if o.status_by_backend[backend] != "passed":
+                status, reason = o.status_by_backend[backend], o.reason_by_backend[backend]
+                yield f"{o.name} on {backend}: {status}: {reason}"
     yield from summary_lines(outcomes, backends)
 
 
@@ -140,12 +141,12 @@ def summary_lines(outcomes: Sequence[Outcome], backends: Sequence[str]) -> Itera
     """One line for each subset and back end."""
     for expanded in (False, True):
         for ring in (*SUBSETS, "all"):
-            rows = [o for o in outcomes if o.expanded is expanded and ring in (o.subset, "all")]
+            rows = [o for o in outcomes if o.is_expanded is expanded and ring in (o.subset, "all")]
             if not rows:
                 continue
             kind = "expanded" if expanded else "plain"
             for backend in backends:
-                counts = Counter(o.status[backend] for o in rows)
+                counts = Counter(o.status_by_backend[backend] for o in rows)
                 said = ", ".join(f"{n} {status}" for status, n in counts.most_common())
                 yield f"{ring} {kind}, {backend}: {said} of {len(rows)}"
 
@@ -154,26 +155,30 @@ def build_record(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """The record of a full run kept in the repository: passed cases, and reasons of the others."""
     operators: dict[str, list[int]] = {}
     for o in outcomes:
-        if not o.expanded and o.subset != "models":
+        if not o.is_expanded and o.subset != "models":
             row = operators.setdefault(o.operator, [0, 0])
-            row[0] += o.passed
+            row[0] += o.has_passed
             row[1] += 1
     return {
         "onnx": onnx.__version__,
         "backends": list(BACKENDS),
         "rings": {
-            f"{ring}{' expanded' if expanded else ''}": [sum(o.passed for o in rows), len(rows)]
+            f"{ring}{' expanded' if expanded else ''}": [sum(o.has_passed for o in rows), len(rows)]
             for expanded in (False, True)
             for ring in SUBSETS
-            if (rows := [o for o in outcomes if (o.subset, o.expanded) == (ring, expanded)])
+            if (rows := [o for o in outcomes if (o.subset, o.is_expanded) == (ring, expanded)])
         },
         "operators": dict(sorted(operators.items())),
         "not passed": {
             o.name: sorted(
-                {f"{o.status[b]}: {o.reason[b].splitlines()[-1]}" for b in o.status} - {"passed: "}
+                {
+                    f"{o.status_by_backend[b]}: {o.reason_by_backend[b].splitlines()[-1]}"
+                    for b in o.status_by_backend
+                }
+                - {"passed: "}
             )
             for o in sorted(outcomes, key=lambda o: o.name)
-            if not o.passed
+            if not o.has_passed
         },
     }
 
@@ -200,7 +205,7 @@ def main() -> int:
     cases, outcomes, begun = select_cases(arguments), [], time.perf_counter()
     with ExitStack() as stack:
         renderers = tuple(name for name in RENDERERS if name in arguments.backends)
-        runs: dict[str, Run] = {OPENGL: run_on_opengl} if OPENGL in arguments.backends else {}
+        runs: dict[str, RunPlan] = {OPENGL: run_on_opengl} if OPENGL in arguments.backends else {}
         if renderers:
             playwright = stack.enter_context(sync_playwright())
             pages = stack.enter_context(open_plan_pages(playwright, renderers))
@@ -211,13 +216,17 @@ def main() -> int:
                 seconds = time.perf_counter() - begun
                 print(f"{number} of {len(cases)} cases, {seconds:.0f} s", file=sys.stderr)
     print("\n".join(report_lines(outcomes, list(runs))))
-    FULL_RECORD.parent.mkdir(exist_ok=True)
-    FULL_RECORD.write_text(json.dumps([asdict(o) for o in outcomes], indent=1), "utf-8")
+    FULL_RECORD_FILE.parent.mkdir(exist_ok=True)
+    FULL_RECORD_FILE.write_text(json.dumps([asdict(o) for o in outcomes], indent=1), "utf-8")
     whole = not arguments.only and arguments.rings == SUBSETS and arguments.backends == BACKENDS
     if whole and not arguments.plain:
-        RECORD.write_text(json.dumps(build_record(outcomes), indent=1) + "\n", "utf-8")
+        RECORD_FILE.write_text(json.dumps(build_record(outcomes), indent=1) + "\n", "utf-8")
     return int(
-        any(status not in ("passed", "refused") for o in outcomes for status in o.status.values())
+        any(
+            status not in ("passed", "refused")
+            for o in outcomes
+            for status in o.status_by_backend.values()
+        )
     )
 
 

@@ -14,9 +14,9 @@ from jupyter_server.serverapp import list_running_servers
 from nbclient import NotebookClient
 from nbclient.exceptions import CellControlSignal, DeadKernelError
 
-NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
+NOTEBOOKS_FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
 TOUR = "tour.ipynb"
-START_SECONDS = 60
+START_TIMEOUT_S = 60
 
 
 def main() -> int:
@@ -56,7 +56,7 @@ def start_jupyterlab() -> subprocess.Popen[bytes]:
     options = [
         "--no-browser",
         "--ip=127.0.0.1",
-        f"--ServerApp.root_dir={NOTEBOOKS}",
+        f"--ServerApp.root_dir={NOTEBOOKS_FOLDER}",
         "--ServerApp.log_level=WARN",
         "--LabApp.news_url=",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
@@ -74,8 +74,10 @@ def start_jupyterlab() -> subprocess.Popen[bytes]:
 def execute_tour() -> str | None:
     """Execute a copy of the tour in memory; return the error with its cell, or None."""
     print(f"Executing {TOUR} once, without a browser", flush=True)
-    notebook = nbformat.read(NOTEBOOKS / TOUR, as_version=4)
-    client = NotebookClient(notebook, resources={"metadata": {"path": str(NOTEBOOKS)}}, timeout=600)
+    notebook = nbformat.read(NOTEBOOKS_FOLDER / TOUR, as_version=4)
+    client = NotebookClient(
+        notebook, resources={"metadata": {"path": str(NOTEBOOKS_FOLDER)}}, timeout=600
+    )
     try:
         client.execute()
     except (CellControlSignal, DeadKernelError) as error:
@@ -85,7 +87,7 @@ def execute_tour() -> str | None:
 
 def wait_for_url(server: subprocess.Popen[bytes]) -> str:
     """Wait until the server answers requests; return the tour's URL."""
-    deadline = time.monotonic() + START_SECONDS
+    deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
         if server.poll() is not None:
             sys.exit(f"JupyterLab ended with exit status {server.returncode}; see above.")
@@ -94,7 +96,7 @@ def wait_for_url(server: subprocess.Popen[bytes]) -> str:
             if found["pid"] == server.pid and is_answering(f"{found['url']}api{token}"):
                 return f"{found['url']}lab/tree/{TOUR}{token}"
         time.sleep(0.2)
-    sys.exit(f"JupyterLab did not answer within {START_SECONDS} s.")
+    sys.exit(f"JupyterLab did not answer within {START_TIMEOUT_S} s.")
 
 
 def is_answering(url: str) -> bool:

@@ -1,8 +1,8 @@
 """Draws docs/pictures/architecture.svg: both languages' folders in layers, by their imports.
 
 Each layer imports lower layers only; the top layer holds the entry points, which no part imports.
-`UPWARD` lists the imports that close a cycle; the drawing marks them. A cycle without an entry in
-UPWARD is an error, and so is an entry that isn't an import.
+`UPWARD_IMPORTS` lists the imports that close a cycle; the drawing marks them. A cycle without an
+entry in UPWARD_IMPORTS is an error, and so is an entry that isn't an import.
 """
 
 import ast
@@ -16,12 +16,12 @@ from html import escape
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-FILE = ROOT / "docs" / "pictures" / "architecture.svg"
+SVG_FILE = ROOT / "docs" / "pictures" / "architecture.svg"
 PYTHON, PAGE = ROOT / "src" / "nbglcnn", ROOT / "js" / "src"
 IMPORT_PATTERN = re.compile(r'^(?:import|export)\b([^;]*?)\bfrom\s+"(\.[^"]+)";', re.MULTILINE)
 
 # For each language, the imports that close a cycle: (importing folder or file, imported one).
-UPWARD = {
+UPWARD_IMPORTS = {
     PYTHON: {
         *(("features", "widget"), ("load", "features"), ("local_backend", "features")),
         *(("reference", "features"), ("runtime", "features"), ("transforms", "features")),
@@ -136,32 +136,41 @@ def imports_of(
     found: dict[str, set[str]] = {}
     for file in sorted(source.rglob("*")):
         if file.suffix in suffixes and not file.name.endswith(".d.ts"):
-            imported = {_top_level_part(source, target) for target in read(file)}
-            found.setdefault(_top_level_part(source, file), set()).update(imported)
+            imported = {_top_level_component(source, target) for target in read(file)}
+            found.setdefault(_top_level_component(source, file), set()).update(imported)
     found.pop("__init__", None)  # the package's public names, imported lazily
     return {part: (found[part] & found.keys()) - {part} for part in found}
 
 
-def _top_level_part(source: Path, file: Path) -> str:
+def _top_level_component(source: Path, file: Path) -> str:
     """The top-level folder of a file in `source`, or the name of a top-level file."""
     return file.relative_to(source).parts[0].partition(".")[0]
 
 
-def layers(imports: Mapping[str, set[str]], upward: set[tuple[str, str]]) -> list[list[str]]:
-    """Sort folders and files into layers, lowest first; imports go down, except `upward`."""
-    for part, one in sorted(upward):
+def sort_into_layers(
+    imports: Mapping[str, set[str]], upward_imports: set[tuple[str, str]]
+) -> list[list[str]]:
+    """Sort folders and files into layers, lowest first; only `upward_imports` go up."""
+    for part, one in sorted(upward_imports):
         if one not in imports.get(part, ()):
-            raise SystemExit(f"draw_architecture.py: {part} → {one} in UPWARD: it is no import")
+            raise SystemExit(
+                f"draw_architecture.py: {part} → {one} in UPWARD_IMPORTS: it is no import"
+            )
         if part not in _transitive_imports(imports, one):
-            raise SystemExit(f"draw_architecture.py: {part} → {one} in UPWARD: it closes no cycle")
-    lower = {part: {one for one in imports[part] if (part, one) not in upward} for part in imports}
+            raise SystemExit(
+                f"draw_architecture.py: {part} → {one} in UPWARD_IMPORTS: it closes no cycle"
+            )
+    lower = {
+        part: {one for one in imports[part] if (part, one) not in upward_imports}
+        for part in imports
+    }
     height: dict[str, int] = {}
     try:
         for part in TopologicalSorter(lower).static_order():
             height[part] = 1 + max((height[one] for one in lower[part]), default=-1)
     except CycleError as error:
         cycle = " → ".join(reversed(error.args[1]))
-        message = f"draw_architecture.py: {cycle} is a cycle: put one of these imports into UPWARD"
+        message = f"draw_architecture.py: {cycle} is a cycle: put one import into UPWARD_IMPORTS"
         raise SystemExit(message) from None
     found: dict[int, list[str]] = defaultdict(list)
     for part in sorted(height):
@@ -199,13 +208,13 @@ class Drawing:
         size = f'width="{width:g}" height="{height:g}"'
         self.lines.append(f'<rect class="{kind}" x="{x:g}" y="{y:g}" {size} rx="5"/>')
 
-    def connector(self, x: float, y: float, to: float) -> None:
+    def connector(self, x: float, y: float, end_x: float) -> None:
         """Draw a horizontal line between two boxes."""
-        self.lines.append(f'<line class="joint" x1="{x:g}" y1="{y:g}" x2="{to:g}" y2="{y:g}"/>')
+        self.lines.append(f'<line class="joint" x1="{x:g}" y1="{y:g}" x2="{end_x:g}" y2="{y:g}"/>')
 
 
 # Each layer's rows of boxes, and its files without a box.
-Layers = Sequence[tuple[list[list[str]], list[str]]]
+LayerRows = Sequence[tuple[list[list[str]], list[str]]]
 
 
 class Column:
@@ -215,18 +224,20 @@ class Column:
         read = python_imports if source == PYTHON else page_imports
         self.source, self.suffix, self.x = source, suffixes[0], x
         self.descriptions = DESCRIPTIONS[source]
-        found = layers(imports_of(source, suffixes, read), UPWARD[source])
+        found = sort_into_layers(imports_of(source, suffixes, read), UPWARD_IMPORTS[source])
         [own] = [level for level, parts in enumerate(found) if "features" in parts]
         beside = [part for part in found[own] if part != "features"]
-        self.lower_layers = [self._rows(parts) for parts in found[:own]]
-        self.upper_layers = [self._rows(parts) for parts in [beside, *found[own + 1 :]] if parts]
+        self.lower_layers = [self._box_rows(parts) for parts in found[:own]]
+        self.upper_layers = [
+            self._box_rows(parts) for parts in [beside, *found[own + 1 :]] if parts
+        ]
         self.features = {one.name: one for one in sorted((source / "features").iterdir())}
         self.features = {
             name: one for name, one in self.features.items()
             if one.is_dir() and name != "__pycache__"
         }  # fmt: skip
 
-    def _rows(self, parts: Sequence[str]) -> tuple[list[list[str]], list[str]]:
+    def _box_rows(self, parts: Sequence[str]) -> tuple[list[list[str]], list[str]]:
         """A layer's boxes in rows of three at most, and its files without a box."""
         unknown = [
             one for one in parts if (self.source / one).is_dir() and one not in self.descriptions
@@ -244,20 +255,20 @@ class Column:
 
     def upward_mark(self, part: str) -> str:
         """The imports of higher layers, or "" if there are none."""
-        up = sorted(one for own, one in UPWARD[self.source] if own == part)
+        up = sorted(one for own, one in UPWARD_IMPORTS[self.source] if own == part)
         return f"▲ {', '.join(up)}" if up else ""
 
-    def height(self, drawn: Layers) -> float:
+    def height(self, layers: LayerRows) -> float:
         """The total height of these layers."""
         return sum(
             sum(self._row_height(row) + GAP for row in rows) + len(_wrap_files(files)) * 15 + GAP
-            for rows, files in drawn
+            for rows, files in layers
         )
 
-    def draw(self, to: Drawing, drawn: Layers, bottom: float, height: float) -> None:
+    def draw(self, to: Drawing, layers: LayerRows, bottom: float, height: float) -> None:
         """Draw these layers spread over a height, the first at the bottom."""
-        y, gap = bottom, (height - self.height(drawn)) / len(drawn) + GAP
-        for rows, files in drawn:
+        y, gap = bottom, (height - self.height(layers)) / len(layers) + GAP
+        for rows, files in layers:
             for line in reversed(_wrap_files(files)):
                 to.text(self.x + 4, y - 4, line)
                 y -= 15
@@ -275,13 +286,13 @@ class Column:
         return textwrap.wrap(self.descriptions[part], int((width - 12) / 5.9))
 
     def _draw_box(
-        self, to: Drawing, part: str, x: float, y: float, width: float, tall: float
+        self, to: Drawing, part: str, x: float, y: float, width: float, height: float
     ) -> None:
         is_folder = (self.source / part).is_dir()
-        to.box(x, y, width, tall, "box")
+        to.box(x, y, width, height, "box")
         to.text(x + 8, y + 17, part + ("/" if is_folder else self.suffix), "name")
         if mark := self.upward_mark(part):
-            to.text(x + width - 7, y + tall - 8, mark, "up")
+            to.text(x + width - 7, y + height - 8, mark, "up")
         for k, line in enumerate(self._wrap_description(part, width)):
             to.text(x + 8, y + 31 + 12 * k, line)
 
@@ -348,9 +359,9 @@ def draw_svg() -> str:
     )
 
 
-def _feature_contents(page: Column, name: str) -> str:
+def _feature_contents(page_column: Column, name: str) -> str:
     """The parts of a feature's folder in the page: state, code and views."""
-    files = [one.stem for one in page.features[name].iterdir() if one.suffix == ".ts"]
-    views = (page.features[name] / "views").is_dir()
+    files = [one.stem for one in page_column.features[name].iterdir() if one.suffix == ".ts"]
+    views = (page_column.features[name] / "views").is_dir()
     has = {"state": "state" in files, "code": set(files) - {"state"}, "views": views}
     return " · ".join(part for part in has if has[part])

@@ -29,8 +29,8 @@ from typing import IO, Any
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
-from cpu_time import machine_slowdown
-from fuzz_models import seeds
+from cpu_time import cpu_time_factor
+from fuzz_models import seed_models
 from fuzz_mutations import mutate_bytes, mutate_structure
 from nbglcnn.tables import table
 
@@ -38,9 +38,9 @@ ROOT = Path(__file__).resolve().parents[1]
 FINDINGS_FOLDER = ROOT / "build" / "fuzz"
 MUTATORS = {"bytes": mutate_bytes, "structure": mutate_structure}
 BATCH_SIZES = {"bytes": 2500, "structure": 500}
-CASE_LIMIT_S = 1.0  # CPU time per case, on a machine whose `machine_slowdown` is 1
+CASE_LIMIT_S = 1.0  # CPU time per case, on a machine whose `cpu_time_factor` is 1
 ANSWER_TIMEOUT_S = 60.0  # a child without output for this many seconds is killed, on any machine
-MEMORY_LIMIT = 2**30  # bytes of address space for a case, beyond the imports
+MEMORY_LIMIT_BYTES = 2**30  # bytes of address space for a case, beyond the imports
 MAX_MESSAGE_LENGTH = 2000  # in characters
 
 
@@ -49,7 +49,7 @@ CaseResult = tuple[int, str, str, str, float, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class CaseRange:
     """A range of case numbers of one kind."""
 
     kind: str
@@ -62,8 +62,8 @@ class Tally:
     """The results of the cases."""
 
     outcomes: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
-    slowest: float = 0.0
-    memory: int = 0
+    slowest_case_s: float = 0.0
+    peak_memory_bytes: int = 0
     findings: list[str] = field(default_factory=list)
 
     def add(self, kind: str, name: str, outcome: str) -> None:
@@ -74,12 +74,12 @@ class Tally:
 def make_case(kind: str, seed: int, number: int) -> tuple[str, bytes]:
     """Return a case's original model and its damaged bytes."""
     random = Random(f"{seed} {kind} {number}")
-    models = seeds()
+    models = seed_models()
     name, data = models[number % len(models)]
     return name, MUTATORS[kind](data, random)
 
 
-def whole_compiler(data: bytes) -> str:
+def compile_and_check(data: bytes) -> str:
     """Compile, save and check; return "accepted" or the name of our exception."""
     import nbglcnn
     from nbglcnn.errors import NbglcnnError
@@ -108,40 +108,40 @@ def whole_compiler(data: bytes) -> str:
 # Child process
 
 
-def run_child(target: str, seed: int, job: Job, limit_s: float) -> None:
+def run_child(target: str, seed: int, job: CaseRange, limit_s: float) -> None:
     """Run a job's cases and print a line of JSON after each."""
     attempt = load_target(target)
-    for _, data in seeds():
+    for _, data in seed_models():
         attempt(data)  # warm-up: imports and caches don't count as a case's time
-    limit = _address_space() + MEMORY_LIMIT
+    limit = _address_space_bytes() + MEMORY_LIMIT_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    before = _peak()
+    before = _peak_memory_bytes()
     for number in range(job.start, job.end):
         name, data = make_case(job.kind, seed, number)
         outcome, problem, seconds = measure_case(attempt, data, limit_s)
         if not problem and seconds > limit_s:
             problem = f"took {seconds:.1f} s"
-        line = [number, name, outcome, problem, seconds, _peak() - before]
+        line = [number, name, outcome, problem, seconds, _peak_memory_bytes() - before]
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
 
 
 def measure_case(
-    attempt: Callable[[bytes], str], data: bytes, limit_s: float
+    target: Callable[[bytes], str], data: bytes, limit_s: float
 ) -> tuple[str, str, float]:
     """Like `run_case`; rerun slow cases and scale their time by this machine's speed."""
-    outcome, problem, seconds = run_case(attempt, data)
+    outcome, problem, seconds = run_case(target, data)
     for _ in range(2):
         if not problem and seconds > limit_s:
-            seconds = min(seconds, run_case(attempt, data)[2] / machine_slowdown())
+            seconds = min(seconds, run_case(target, data)[2] / cpu_time_factor())
     return outcome, problem, seconds
 
 
-def run_case(attempt: Callable[[bytes], str], data: bytes) -> tuple[str, str, float]:
+def run_case(target: Callable[[bytes], str], data: bytes) -> tuple[str, str, float]:
     """Return a case's outcome, the problem found, and its CPU seconds."""
     start = time.process_time()
     try:
-        outcome, problem = attempt(data), ""
+        outcome, problem = target(data), ""
     except BaseException:
         outcome, problem = "finding", traceback.format_exc()
     return outcome, problem, time.process_time() - start
@@ -154,11 +154,11 @@ def load_target(target: str) -> Callable[[bytes], str]:
     return function
 
 
-def _address_space() -> int:
+def _address_space_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def _peak() -> int:
+def _peak_memory_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
@@ -176,9 +176,9 @@ class Fuzzer:
         self.tally = Tally()
         self._lock = threading.Lock()
 
-    def run(self, jobs: Sequence[Job], processes: int) -> Tally:
+    def run(self, jobs: Sequence[CaseRange], processes: int) -> Tally:
         """Run all jobs, several at a time."""
-        queue: SimpleQueue[Job] = SimpleQueue()
+        queue: SimpleQueue[CaseRange] = SimpleQueue()
         for job in jobs:
             queue.put(job)
         with ThreadPoolExecutor(processes) as pool:
@@ -186,7 +186,7 @@ class Fuzzer:
                 done.result()
         return self.tally
 
-    def _run_jobs(self, queue: SimpleQueue[Job]) -> None:
+    def _run_jobs(self, queue: SimpleQueue[CaseRange]) -> None:
         while True:
             try:
                 job = queue.get_nowait()
@@ -194,9 +194,9 @@ class Fuzzer:
                 return
             start = job.start
             while start < job.end:
-                start = self._run_batch(Job(job.kind, start, job.end))
+                start = self._run_batch(CaseRange(job.kind, start, job.end))
 
-    def _run_batch(self, job: Job) -> int:
+    def _run_batch(self, job: CaseRange) -> int:
         """Run a job in a child; return the number of the next case."""
         arguments = ["--child", self.target, str(self.seed), job.kind, str(job.start), str(job.end)]
         arguments += ["--seconds", str(self.limit_s)]
@@ -214,7 +214,7 @@ class Fuzzer:
             reader = threading.Thread(target=_drain, args=(process.stderr, noise))
             reader.start()
             problem = ""
-            for line in _lines(process.stdout, self.answer_timeout):
+            for line in _read_lines(process.stdout, self.answer_timeout):
                 if line is None:
                     problem = f"no answer in {self.answer_timeout:.0f} s"
                     process.kill()
@@ -232,12 +232,12 @@ class Fuzzer:
             number += 1
         return number
 
-    def _record_result(self, kind: str, said: CaseResult) -> None:
-        number, name, outcome, problem, seconds, peak = said
+    def _record_result(self, kind: str, result: CaseResult) -> None:
+        number, name, outcome, problem, seconds, peak = result
         with self._lock:
             self.tally.add(kind, name, "finding" if problem else outcome)
-            self.tally.slowest = max(self.tally.slowest, seconds)
-            self.tally.memory = max(self.tally.memory, peak)
+            self.tally.slowest_case_s = max(self.tally.slowest_case_s, seconds)
+            self.tally.peak_memory_bytes = max(self.tally.peak_memory_bytes, peak)
             if problem:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 path = self.folder / f"{kind}-{self.seed}-{number}.onnx"
@@ -252,7 +252,7 @@ def _drain(stream: IO[bytes], into: list[bytes]) -> None:
     into.extend(iter(lambda: stream.read(65536), b""))
 
 
-def _lines(stream: IO[bytes], answer_timeout_s: float) -> Iterator[bytes | None]:
+def _read_lines(stream: IO[bytes], answer_timeout_s: float) -> Iterator[bytes | None]:
     """The lines of a pipe, then None after `silence` seconds without data."""
     rest = b""
     while True:
@@ -266,10 +266,10 @@ def _lines(stream: IO[bytes], answer_timeout_s: float) -> Iterator[bytes | None]
         yield from lines
 
 
-def make_jobs(counts: dict[str, int]) -> list[Job]:
+def make_jobs(counts: dict[str, int]) -> list[CaseRange]:
     """Split these numbers of cases of each kind into batches."""
     return [
-        Job(kind, start, min(start + BATCH_SIZES[kind], count))
+        CaseRange(kind, start, min(start + BATCH_SIZES[kind], count))
         for kind, count in counts.items()
         for start in range(0, count, BATCH_SIZES[kind])
     ]
@@ -286,13 +286,13 @@ def format_tally(tally: Tally) -> str:
         sums.update(counts)
         rows.append((kind, name, *(f"{n:,}" for n in counts.values())))
     rows.append(("all", "", *(f"{sums[c]:,}" for c in columns)))
-    return table(("mutated", "model", *columns), rows, numbers=range(2, 6))
+    return table(("mutated", "model", *columns), rows, number_columns=range(2, 6))
 
 
 def replay(path: Path, target: str, limit_s: float) -> int:
     """Run one saved case in this process, without limits."""
     attempt = load_target(target)
-    attempt(seeds()[0][1])
+    attempt(seed_models()[0][1])
     outcome, problem, seconds = measure_case(attempt, path.read_bytes(), limit_s)
     print(f"{path.name}: {outcome} in {seconds:.2f} s\n{problem}".rstrip())
     return int(bool(problem) or seconds > limit_s)
@@ -314,13 +314,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--seconds", type=float, default=CASE_LIMIT_S, help="of CPU time for a case"
     )
-    parser.add_argument("--target", default="fuzz:whole_compiler", help="module:function")
+    parser.add_argument("--target", default="fuzz:compile_and_check", help="module:function")
     parser.add_argument("--replay", type=Path, help="a saved finding, to be run alone")
     parser.add_argument("--child", nargs=5, metavar="…", help=argparse.SUPPRESS)
     given: Any = parser.parse_args(arguments)
     if given.child:
         target, seed, kind, start, end = given.child
-        run_child(target, int(seed), Job(kind, int(start), int(end)), given.seconds)
+        run_child(target, int(seed), CaseRange(kind, int(start), int(end)), given.seconds)
         return 0
     if given.replay:
         return replay(given.replay, given.target, given.seconds)
@@ -335,8 +335,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(format_tally(tally))
     print(
         f"{total:,} cases in {seconds:.0f} s: {total / seconds:.0f} a second; the slowest took "
-        f"{tally.slowest:.2f} s of {given.seconds:g}, memory grew by "
-        f"{tally.memory / 2**20:.0f} MiB of {MEMORY_LIMIT / 2**20:.0f}"
+        f"{tally.slowest_case_s:.2f} s of {given.seconds:g}, memory grew by "
+        f"{tally.peak_memory_bytes / 2**20:.0f} MiB of {MEMORY_LIMIT_BYTES / 2**20:.0f}"
     )
     for path in tally.findings:
         print(f"again: python scripts/fuzz.py --replay {path}")

@@ -20,7 +20,7 @@ from browsers import chromium_arguments, find_chromium
 from jupyter_lab import LAB_SETTINGS, LabServer, Notebook, local_page, running_lab
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDER = ROOT / "docs" / "pictures" / "views"
+PICTURES_FOLDER = ROOT / "docs" / "pictures" / "views"
 WIDTHS = (420, 620, 848, 1420)  # the narrowest layout, a small one, JupyterLab's own, a projector
 THEMES = ("Light", "Dark")
 WINDOW = {"width": 1900, "height": 2700}  # everything inside is drawn
@@ -29,7 +29,7 @@ SCALE = 0.6  # of the saved picture; text of 12 px stays readable
 MAX_BYTES = 400_000
 MIN_COLORS = {"profile": 60}  # text alone has a few dozen colours
 
-SETUP = f"""
+SETUP_CELL = f"""
 import sys
 sys.path[:0] = [*{[str(ROOT / name) for name in ("notebooks", "tests/support")]!r}]
 import torch, nbglcnn
@@ -45,14 +45,14 @@ def coloured(size):
     x = torch.cat([pictures[:4], pictures[4:8], pictures[8:12]], 1)
     return torch.nn.functional.interpolate(x, size=size, mode="bilinear")
 """
-COMPARE_SETUP = """
+COMPARE_SETUP_CELL = """
 other = load_autoencoder()
 with torch.no_grad():
     for one in other.parameters(): one += 0.1 * one.abs().mean() * torch.randn_like(one)
 """
 
 
-def random_network(network: str, x: str) -> str:
+def random_network_code(network: str, x: str) -> str:
     """The code that builds a network with random weights and its input."""
     return f"x = {x}\nmodel = networks.settled({network}, x)"
 
@@ -61,20 +61,24 @@ def random_network(network: str, x: str) -> str:
 NETWORKS = {
     "autoencoder": ("model, x = load_autoencoder(), pictures[:3]", "encoder.2", (23, 7)),
     "unet": ("model, x = train_denoiser()", "down2.2", (3, 8)),
-    "vgg11": (random_network("networks.vgg11()", "coloured(64)"), "features.6", (3, 8)),
-    "resnet18": (random_network("ResNet18(32, 10)", "coloured(112)"), "layer1.0.bn1", (3, 8)),
+    "vgg11": (random_network_code("networks.vgg11()", "coloured(64)"), "features.6", (3, 8)),
+    "resnet18": (random_network_code("ResNet18(32, 10)", "coloured(112)"), "layer1.0.bn1", (3, 8)),
     "densenet121": (
-        random_network("networks.DenseNet121()", "coloured(112)"),
+        random_network_code("networks.DenseNet121()", "coloured(112)"),
         "dense1.2.conv2",
         (3, 5),
     ),
-    "attention-unet": (random_network("networks.AttentionUNet()", "coloured(64)"), "up1", (3, 8)),
+    "attention-unet": (
+        random_network_code("networks.AttentionUNet()", "coloured(64)"),
+        "up1",
+        (3, 8),
+    ),
     "vit": (
-        random_network("networks.VisionTransformer()", "coloured(56)"),
+        random_network_code("networks.VisionTransformer()", "coloured(56)"),
         "blocks.2.attn.softmax",
         (1, 3),
     ),
-    "signals": (random_network("networks.signals()", "networks.signal()"), "3", (2, 5)),
+    "signals": (random_network_code("networks.signals()", "networks.signal()"), "3", (2, 5)),
 }
 COMMON_VIEWS = ("network", "maps", "explain")
 # Bends of the autoencoder, as a beginner might set them.
@@ -87,7 +91,7 @@ viewer.bend("decoder.5", transforms.threshold(0.6), mix=0.8, enabled=False)
 viewer.show("decoder.5", 13, view="bend")
 """
 # The autoencoder during training, from random weights.
-TRAIN_SETUP = """
+TRAIN_SETUP_CELL = """
 import asyncio
 from fashion_autoencoder import FashionAutoencoder
 from fashion_classifier import load_pictures
@@ -125,7 +129,7 @@ def main(names: list[str]) -> None:
 
 def take_pictures(lab: LabServer, browser: Browser, names: list[str]) -> Iterator[Path]:
     """Take the pictures; each shows one view of one network, eight times."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    PICTURES_FOLDER.mkdir(parents=True, exist_ok=True)
     for name in names:
         made, layer, channels = NETWORKS[name]
         with open_viewer(lab, browser, made, "nbglcnn.Viewer(model, x, height=1500)") as notebook:
@@ -133,27 +137,27 @@ def take_pictures(lab: LabServer, browser: Browser, names: list[str]) -> Iterato
                 words = {"network": "", "profile": "", "maps": f"{layer!r}, {list(channels)}"}
                 first = words.get(view, f"{layer!r}, {channels[0]}")
                 notebook.run(f"viewer.show({first}{', ' if first else ''}view={view!r})")
-                yield montage(notebook, FOLDER / f"{name}-{view}.webp")
+                yield save_montage(notebook, PICTURES_FOLDER / f"{name}-{view}.webp")
     if "autoencoder" in names:
         both = "nbglcnn.compare(load_autoencoder(), other, pictures[:3])"
-        with open_viewer(lab, browser, COMPARE_SETUP, both) as notebook:
-            yield montage(notebook, FOLDER / "autoencoder-compare.webp")
-        yield take_bends(lab, browser)
-        yield take_training(lab, browser)
+        with open_viewer(lab, browser, COMPARE_SETUP_CELL, both) as notebook:
+            yield save_montage(notebook, PICTURES_FOLDER / "autoencoder-compare.webp")
+        yield take_bend_picture(lab, browser)
+        yield take_training_picture(lab, browser)
 
 
-def take_bends(lab: LabServer, browser: Browser) -> Path:
+def take_bend_picture(lab: LabServer, browser: Browser) -> Path:
     """Take the Bend section with some bends."""
     made = NETWORKS["autoencoder"][0]
     with open_viewer(lab, browser, made, "nbglcnn.Viewer(model, x, height=2600)") as notebook:
         notebook.run(BEND_CELL)
-        return montage(notebook, FOLDER / "autoencoder-bend.webp")
+        return save_montage(notebook, PICTURES_FOLDER / "autoencoder-bend.webp")
 
 
-def take_training(lab: LabServer, browser: Browser) -> Path:
+def take_training_picture(lab: LabServer, browser: Browser) -> Path:
     """Take the Train tab, paused at step 60."""
     with open_viewer(
-        lab, browser, TRAIN_SETUP, "nbglcnn.Viewer(model, x, height=2400)"
+        lab, browser, TRAIN_SETUP_CELL, "nbglcnn.Viewer(model, x, height=2400)"
     ) as notebook:
         notebook.wait(notebook.start(TRAIN_CELL), TRAIN_TIMEOUT_S)
         tab = notebook.page.locator(".nbg-train[data-phase=paused]")
@@ -163,32 +167,36 @@ def take_training(lab: LabServer, browser: Browser) -> Path:
             notebook.page.mouse.move(0, 0)
             notebook.page.wait_for_timeout(3_000)  # no comparison with PyTorch runs now
 
-        return montage(notebook, FOLDER / "autoencoder-train.webp", TRAIN_WIDTHS, rest)
+        return save_montage(
+            notebook, PICTURES_FOLDER / "autoencoder-train.webp", TRAIN_WIDTHS, rest
+        )
 
 
 @contextmanager
-def open_viewer(lab: LabServer, browser: Browser, made: str, viewer: str) -> Iterator[Notebook]:
+def open_viewer(
+    lab: LabServer, browser: Browser, setup_code: str, viewer_code: str
+) -> Iterator[Notebook]:
     """Open a notebook with one live Viewer.
 
     With several Viewers, those far outside the viewport wouldn't be drawn.
     """
     with local_page(browser, viewport=WINDOW) as page:
         notebook = lab.open_notebook(page)
-        notebook.run(SETUP + made)
-        notebook.run(f"viewer = {viewer}\nviewer")
+        notebook.run(SETUP_CELL + setup_code)
+        notebook.run(f"viewer = {viewer_code}\nviewer")
         page.locator(".nbglcnn[data-phase=ready]").wait_for(timeout=120_000)
         yield notebook
 
 
-def montage(
+def save_montage(
     notebook: Notebook,
     file: Path,
     widths: tuple[int, ...] = WIDTHS,
-    rest: Callable[[], None] | None = None,
+    wait_until_drawn: Callable[[], None] | None = None,
 ) -> Path:
     """Save a view at several widths, light above dark.
 
-    `rest` waits until the view is drawn.
+    `wait_until_drawn` waits until the view is drawn.
     """
     viewer = notebook.page.locator(".nbglcnn")
     rows = []
@@ -200,7 +208,7 @@ def montage(
                 "(root, width) => { root.parentElement.style.width = `${width}px`; }", width
             )
             viewer.scroll_into_view_if_needed()
-            (rest or notebook.wait_settled)()
+            (wait_until_drawn or notebook.wait_settled)()
             row.append(Image.open(io.BytesIO(viewer.screenshot())).convert("RGB"))
         rows.append(row)
     check_pictures([one for row in rows for one in row], file.name)

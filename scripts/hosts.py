@@ -35,22 +35,26 @@ from nbglcnn.tables import table
 
 HOSTS_PAGE = Path(__file__).resolve().parents[1] / "docs" / "hosts.md"
 BEGIN, END = "<!-- made by `make hosts`: begin -->\n", "<!-- made by `make hosts`: end -->\n"
-KERNELS = {"6.30": "ipykernel==6.30.*", "7.3": "ipykernel==7.3.*", "7.4": "ipykernel==7.4.*"}
-MARIMO = "marimo==0.25.*"
-SUBSHELLS = "@jupyterlab/apputils-extension/kernels-settings"
-COMMS = {"on": "perCommTarget", "off": "disabled"}
+KERNEL_REQUIREMENTS = {
+    "6.30": "ipykernel==6.30.*",
+    "7.3": "ipykernel==7.3.*",
+    "7.4": "ipykernel==7.4.*",
+}
+MARIMO_REQUIREMENT = "marimo==0.25.*"
+KERNEL_SETTINGS_PLUGIN = "@jupyterlab/apputils-extension/kernels-settings"
+SUBSHELL_SETTINGS = {"on": "perCommTarget", "off": "disabled"}
 PASSED_MARK = "✓"
 FLOWS = (*host_flows.FLOWS, Flow("sources", feed_all_sources))
 
 
 @dataclass
-class Row:
+class HostRow:
     """A host with the result of each flow: ✓, or the error."""
 
     host: str
     kernel: str
     comms: str = "–"
-    cells: list[str] = field(default_factory=list)
+    flow_results: list[str] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -61,14 +65,14 @@ class Row:
     @property
     def is_passed(self) -> bool:
         """Whether all flows passed."""
-        return len(self.cells) == len(FLOWS) and set(self.cells) == {PASSED_MARK}
+        return len(self.flow_results) == len(FLOWS) and set(self.flow_results) == {PASSED_MARK}
 
 
 @dataclass(frozen=True)
 class HostSetup:
     """A host to test; `open` starts a new instance in its own folder."""
 
-    row: Row
+    row: HostRow
     open: Callable[[Path], AbstractContextManager[Host]]
 
 
@@ -78,7 +82,7 @@ def main() -> int:
     parser.add_argument("words", nargs="*", help="only hosts whose name has one of these")
     words = parser.parse_args().words
     if getattr(os, "geteuid", lambda: 1)() == 0:
-        setup.system_packages(missing_packages())
+        setup.install_system_packages(missing_packages())
     started = time.monotonic()
     rows = []
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
@@ -91,7 +95,7 @@ def main() -> int:
             run_setup(one, Path(folder) / str(number))
             rows.append(one.row)
         browser.close()
-    lines = markdown(rows)
+    lines = format_markdown_table(rows)
     print("", *lines, f"{(time.monotonic() - started) / 60:.0f} minutes", sep="\n")
     write_table(lines)
     return 0 if rows and all(row.is_passed for row in rows) else 1
@@ -99,25 +103,27 @@ def main() -> int:
 
 def host_setups(browser: Browser) -> Iterator[HostSetup]:
     """Every host, with its environment created."""
-    kernels = [ensure_environment(f"ipykernel-{name}", what) for name, what in KERNELS.items()]
+    kernels = [
+        ensure_environment(f"ipykernel-{name}", what) for name, what in KERNEL_REQUIREMENTS.items()
+    ]
     here = Path(sys.executable)
     lab, own = name_and_version(here, "JupyterLab"), name_and_version(here, "ipykernel")
     for python in kernels:
-        for comms in COMMS:
+        for comms in SUBSHELL_SETTINGS:
             yield HostSetup(
-                Row(lab, name_and_version(python, "ipykernel"), comms),
+                HostRow(lab, name_and_version(python, "ipykernel"), comms),
                 lambda folder, python=python, comms=comms: open_in_chromium(
                     browser, folder, kernels={"tried": python}, kernel="tried", comms=comms
                 ),
             )
     yield HostSetup(
-        Row(name_and_version(here, "Notebook"), own, "on"),
+        HostRow(name_and_version(here, "Notebook"), own, "on"),
         lambda folder: open_in_chromium(browser, folder, application="notebook"),
     )
-    yield HostSetup(Row(f"{lab} in Firefox", own, "on"), open_in_firefox)
-    python = ensure_environment("marimo", MARIMO)
+    yield HostSetup(HostRow(f"{lab} in Firefox", own, "on"), open_in_firefox)
+    python = ensure_environment("marimo", MARIMO_REQUIREMENT)
     yield HostSetup(
-        Row(name_and_version(python, "marimo"), "its own"),
+        HostRow(name_and_version(python, "marimo"), "its own"),
         lambda folder: open_in_marimo(browser, folder, python),
     )
 
@@ -138,7 +144,7 @@ def open_in_chromium(
     application: str = "jupyterlab",
 ) -> Iterator[Host]:
     """Open a new notebook in Chromium."""
-    settings = {SUBSHELLS: {"commsOverSubshells": COMMS[comms]}}
+    settings = {KERNEL_SETTINGS_PLUGIN: {"commsOverSubshells": SUBSHELL_SETTINGS[comms]}}
     with (
         running_lab(folder, settings=settings, kernels=kernels, application=application) as lab,
         local_page(browser) as page,
@@ -167,18 +173,20 @@ def open_in_marimo(browser: Browser, folder: Path, python: Path) -> Iterator[Hos
         yield MarimoHost(page, address)
 
 
-def run_setup(one: HostSetup, folder: Path) -> None:
+def run_setup(host_setup: HostSetup, folder: Path) -> None:
     """Fill a set-up's row: each flow's mark or error."""
-    print(f"\n{one.row.name}", flush=True)
+    print(f"\n{host_setup.row.name}", flush=True)
     since = time.monotonic()
     try:
-        with one.open(folder) as host:
+        with host_setup.open(folder) as host:
             run_import_cell(host)
             for flow in FLOWS:
-                one.row.cells.append(run_flow(flow, host))
+                host_setup.row.flow_results.append(run_flow(flow, host))
     except Exception as error:
         traceback.print_exc()
-        one.row.cells += [format_error(error)] * (len(FLOWS) - len(one.row.cells))
+        host_setup.row.flow_results += [format_error(error)] * (
+            len(FLOWS) - len(host_setup.row.flow_results)
+        )
     print(f"  {time.monotonic() - since:.0f} s", flush=True)
 
 
@@ -199,11 +207,11 @@ def format_error(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:200].replace("|", "¦")
 
 
-def markdown(rows: list[Row]) -> list[str]:
+def format_markdown_table(rows: list[HostRow]) -> list[str]:
     """Format the rows as a Markdown table with a header."""
     heads = ["host", "kernel", "comms over subshells", *(flow.name for flow in FLOWS), "tried"]
     today = date.today().isoformat()
-    cells = [[row.host, row.kernel, row.comms, *row.cells, today] for row in rows]
+    cells = [[row.host, row.kernel, row.comms, *row.flow_results, today] for row in rows]
     return table(heads, cells, "markdown").splitlines()
 
 

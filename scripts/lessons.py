@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT / "notebooks"))
 import nbglcnn  # noqa: E402
 from fashion_autoencoder import load_images  # noqa: E402
 
-FOLDER = ROOT / "build" / "lessons"
+LESSONS_FOLDER = ROOT / "build" / "lessons"
 PICTURE_INDEX = 4  # a picture with a closed outline
 
 
@@ -51,7 +51,7 @@ class ConvolutionSizes(nn.Module):
         }
 
 
-STEPS = [
+LESSON_STEPS = [
     {
         "text": """## 1. A filter needs room
 
@@ -110,15 +110,15 @@ Network.""",
 
 def main() -> None:
     """Write all lessons."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    LESSONS_FOLDER.mkdir(parents=True, exist_ok=True)
     picture = load_images()[0][PICTURE_INDEX : PICTURE_INDEX + 1]
     path = nbglcnn.export_html(
         ConvolutionSizes().eval(),
         np.ascontiguousarray(picture),
-        FOLDER / "sizes.html",
+        LESSONS_FOLDER / "sizes.html",
         title="How large is a feature map? Stride, padding and transposed convolution",
         text="The network below runs in this page, on your own GPU. Nothing is sent or loaded.",
-        steps=STEPS,
+        steps=LESSON_STEPS,
     )
     print(f"{path.relative_to(ROOT)}: {path.stat().st_size:,} bytes")
 

@@ -38,13 +38,13 @@ from mutant_checkout import CheckoutCopy, Outcome, OutcomeKind, parse_test_durat
 from nbglcnn.tables import table
 
 ROOT = Path(__file__).resolve().parents[1]
-FAULTS = Path("tests") / "mutants"  # relative to a checkout
-MIN_KILLED_SHARE = 0.95  # of all faults: required share of detected ones
+FAULTS_FOLDER = Path("tests") / "mutants"  # relative to a checkout
+MIN_KILLED_FRACTION = 0.95  # of all faults: required share of detected ones
 FILE_TIMEOUT_S = 600  # for the tests of one file, without a fault
 TIME_FACTOR, MIN_SECONDS = 10, 30.0  # time limit with a fault: a multiple of the usual, or at least
 Result = TypeVar("Result")
 VerdictKind = Literal["killed", "SURVIVED", "late", "BROKEN"]
-OUTCOMES: dict[OutcomeKind, VerdictKind] = {
+VERDICT_BY_OUTCOME: dict[OutcomeKind, VerdictKind] = {
     "failed": "killed",
     "passed": "SURVIVED",
     "late": "late",
@@ -90,7 +90,7 @@ def load_faults(root: Path = ROOT) -> list[Fault]:
     """Load the faults that a checkout lists."""
     return [
         Fault(area=file.stem, **{**entry, "tests": tuple(entry["tests"])})
-        for file in sorted((root / FAULTS).glob("*.toml"))
+        for file in sorted((root / FAULTS_FOLDER).glob("*.toml"))
         for entry in tomllib.loads(file.read_text("utf-8"))["fault"]
     ]
 
@@ -116,18 +116,18 @@ def fault_problem(fault: Fault, root: Path = ROOT) -> str | None:
     return None
 
 
-def judge(copy: CheckoutCopy, fault: Fault, limit: float) -> Verdict:
-    """Check whether the tests detect a fault within `limit` seconds."""
+def judge(copy: CheckoutCopy, fault: Fault, limit_s: float) -> Verdict:
+    """Check whether the tests detect a fault within `limit_s` seconds."""
     start = time.perf_counter()
     if reason := fault_problem(fault, copy.folder):
         return Verdict(fault, "BROKEN", reason, 0)
     try:
         with copy.replace_text(fault.file, fault.old, fault.new):
-            outcome = copy.run(fault.tests, limit)
+            outcome = copy.run(fault.tests, limit_s)
             kind, detail = outcome.kind, outcome.detail
     except SystemExit as error:  # the front-end could not be bundled
         kind, detail = "broken", str(error)
-    return Verdict(fault, OUTCOMES[kind], detail, time.perf_counter() - start)
+    return Verdict(fault, VERDICT_BY_OUTCOME[kind], detail, time.perf_counter() - start)
 
 
 def run_unchanged(copy: CheckoutCopy, tests: Sequence[str]) -> Outcome:
@@ -136,17 +136,17 @@ def run_unchanged(copy: CheckoutCopy, tests: Sequence[str]) -> Outcome:
     return outcome if outcome.kind == "passed" else copy.run(tests, FILE_TIMEOUT_S, "--durations=0")
 
 
-def tests_by_file(chosen: Iterable[Fault]) -> list[list[str]]:
+def tests_by_file(faults: Iterable[Fault]) -> list[list[str]]:
     """All tests of these faults without duplicates, grouped by file."""
     files: dict[str, dict[str, None]] = {}
-    for fault in chosen:
+    for fault in faults:
         for test in fault.tests:
             files.setdefault(re.split(r"::| ", test)[0], {})[test] = None
     return [list(tests) for tests in files.values()]
 
 
-def run(
-    root: Path, chosen: Sequence[Fault], jobs: int, say: Callable[[str], object] = print
+def judge_faults(
+    root: Path, faults: Sequence[Fault], jobs: int, print_line: Callable[[str], object] = print
 ) -> bool:
     """Judge faults in copies of a checkout; return whether enough of them are detected."""
     start = time.perf_counter()
@@ -164,8 +164,8 @@ def run(
                 copies.put(copy)
 
         try:
-            groups = tests_by_file(chosen)
-            say(f"{sum(map(len, groups))} tests without any fault")
+            groups = tests_by_file(faults)
+            print_line(f"{sum(map(len, groups))} tests without any fault")
             tried = [pool.submit(in_a_copy, partial(run_unchanged, tests=g)) for g in groups]
             seconds: dict[str, float] = {}
             failed = []
@@ -175,51 +175,55 @@ def run(
                 if outcome.kind != "passed":
                     failed.append(outcome.detail)
             if failed:
-                say("These fail without any fault:\n" + "\n".join(failed))
+                print_line("These fail without any fault:\n" + "\n".join(failed))
                 return False
             asked = []
             # Sorted by tests: faults with the same tests run one after the other, so survivors
             # appear together.
-            for fault in sorted(chosen, key=lambda fault: fault.tests):
+            for fault in sorted(faults, key=lambda fault: fault.tests):
                 limit = max(MIN_SECONDS, TIME_FACTOR * sum(seconds[test] for test in fault.tests))
-                asked.append(pool.submit(in_a_copy, partial(judge, fault=fault, limit=limit)))
+                asked.append(pool.submit(in_a_copy, partial(judge, fault=fault, limit_s=limit)))
             verdicts = []
             for future in as_completed(asked):
                 verdict = future.result()
                 verdicts.append(verdict)
                 fault = verdict.fault
-                counted = f"{len(verdicts)}/{len(chosen)} {verdict.outcome:8}"
+                counted = f"{len(verdicts)}/{len(faults)} {verdict.outcome:8}"
                 noticed = f" ({verdict.detail})" if verdict.outcome == "killed" else ""
-                say(
+                print_line(
                     f"{counted} {verdict.seconds:5.1f} s  {fault.area}: "
                     f"{fault.description}{noticed}"
                 )
         finally:
             for copy in made:
                 copy.close()
-    return summary(verdicts, time.perf_counter() - start, say)
+    return print_summary(verdicts, time.perf_counter() - start, print_line)
 
 
-def summary(verdicts: Sequence[Verdict], seconds: float, say: Callable[[str], object]) -> bool:
+def print_summary(
+    verdicts: Sequence[Verdict], seconds: float, print_line: Callable[[str], object]
+) -> bool:
     """Print undetected faults and a table by area; return whether enough were detected."""
     for verdict in verdicts:
         fault = verdict.fault
         if verdict.outcome == "SURVIVED":
             change = f"{fault.file}\n  - {fault.old}\n  + {fault.new}"
             tests = "\n  ".join(fault.tests)
-            say(f"\nSURVIVED {fault.area}: {fault.description}\n  {change}\n  {tests}")
+            print_line(f"\nSURVIVED {fault.area}: {fault.description}\n  {change}\n  {tests}")
         elif verdict.outcome in ("BROKEN", "late"):
-            say(f"\n{verdict.outcome} {fault.area}: {fault.description}\n  {verdict.detail}")
-    say("\n" + format_areas(verdicts))
+            print_line(f"\n{verdict.outcome} {fault.area}: {fault.description}\n  {verdict.detail}")
+    print_line("\n" + format_areas(verdicts))
     outcomes = Counter(verdict.outcome for verdict in verdicts)
     languages = Counter(verdict.fault.language for verdict in verdicts)
     # A test that times out also detects the fault.
     noticed, total = outcomes["killed"] + outcomes["late"], len(verdicts)
     kinds = ", ".join(f"{count} {name}" for name, count in languages.most_common())
-    say(f"\n{noticed} of {total} faults were noticed ({kinds}), in {seconds / 60:.1f} minutes")
+    print_line(
+        f"\n{noticed} of {total} faults were noticed ({kinds}), in {seconds / 60:.1f} minutes"
+    )
     if outcomes["BROKEN"]:
-        say(f"{outcomes['BROKEN']} could not be put in or run: mend their entries")
-    return not outcomes["BROKEN"] and noticed >= MIN_KILLED_SHARE * total
+        print_line(f"{outcomes['BROKEN']} could not be put in or run: mend their entries")
+    return not outcomes["BROKEN"] and noticed >= MIN_KILLED_FRACTION * total
 
 
 def format_areas(verdicts: Sequence[Verdict]) -> str:
@@ -233,7 +237,7 @@ def format_areas(verdicts: Sequence[Verdict]) -> str:
         counts = (len(own), n["killed"], n["SURVIVED"], n["late"], n["BROKEN"])
         lines.append((area, *map(str, counts), f"{minutes:.1f}"))
     titles = ("area", "faults", "killed", "survived", "timeouts", "broken", "minutes")
-    return table(titles, lines, numbers=range(1, 7))
+    return table(titles, lines, number_columns=range(1, 7))
 
 
 def main() -> None:
@@ -259,7 +263,7 @@ def main() -> None:
             print(f"{fault.area}: {fault.description} ({fault.file})")
     elif not chosen:
         sys.exit("No fault has these words.")
-    elif not run(ROOT, chosen, options.jobs):
+    elif not judge_faults(ROOT, chosen, options.jobs):
         sys.exit(1)
 
 

@@ -17,14 +17,14 @@ from browsers import chromium_arguments, find_chromium
 from jupyter_lab import LAB_SETTINGS, LabServer, Notebook, local_page, running_lab
 
 ROOT = Path(__file__).resolve().parents[1]
-NOTEBOOKS = ROOT / "notebooks"
-PICTURES = ROOT / "docs" / "pictures"
-BACKEND = "swiftshader"
+NOTEBOOKS_FOLDER = ROOT / "notebooks"
+PICTURES_FOLDER = ROOT / "docs" / "pictures"
+RENDERER = "swiftshader"
 MAX_BYTES = 450_000
-MAX_BYTES_MOVING = 1_500_000  # of an animation
+MAX_ANIMATION_BYTES = 1_500_000  # of an animation
 WINDOW = {"width": 1120, "height": 1700}  # fits the whole Layer tab
 # The first bends of notebooks/bending.ipynb, and another, disabled one.
-BENDING = """
+BENDING_CELL = """
 import nbglcnn
 from fashion_autoencoder import load_autoencoder, load_images
 from nbglcnn import transforms
@@ -39,7 +39,7 @@ viewer
 """
 
 # A data set, and manipulations of its picture.
-INPUTS = """
+INPUTS_CELL = """
 import nbglcnn, numpy as np
 from fashion_classifier import load_classifier, load_pictures
 from nbglcnn import transforms
@@ -57,7 +57,7 @@ viewer.bend("x", transforms.noise(0.05))
 viewer.bend("x", transforms.occlude(0.6, 0.5, 7))
 viewer
 """
-LATENT = """
+LATENT_CELL = """
 import nbglcnn, numpy as np
 from fashion_autoencoder import load_autoencoder
 from fashion_classifier import load_pictures
@@ -69,7 +69,7 @@ viewer.source = nbglcnn.Latent("encoder.6", data=pictures, labels=labels, classe
 viewer
 """
 # The tour's autoencoder with random weights; each step runs on request.
-TRAINING = """
+TRAINING_SETUP_CELL = """
 import asyncio, numpy as np, torch, nbglcnn
 from fashion_autoencoder import FashionAutoencoder
 from fashion_classifier import load_pictures
@@ -79,13 +79,13 @@ pictures = load_pictures()[0][:, None]
 viewer = nbglcnn.Viewer(FashionAutoencoder().eval(), pictures[:1] / np.float32(255), timeout=60)
 viewer
 """
-TRAIN = """
+TRAIN_CELL = """
 training = viewer.train(pictures, "mse", nbglcnn.Adam(3e-3), batch_size=16)
 training.pause()
 viewer.show(view="train")
 """
 # The lesson's shoes and head.
-TEACH = """
+TEACH_CELL = """
 import nbglcnn
 from dataclasses import replace
 from efficientnet import PREPROCESS, efficientnet_lite0
@@ -99,20 +99,20 @@ teaching.train()
 viewer.source = nbglcnn.Images(pictures["sneaker"][20:], title="other shoes")
 viewer
 """
-STEP_TO = """
+STEP_TO_CELL = """
 if training.step_count < {step}:
     training.step({step} - training.step_count)
 while training.state != "paused" or training.step_count != {step}:
     await asyncio.sleep(0.05)
 """
 # The animation's frames: closer together where more changes.
-FRAMES = (
+ANIMATION_FRAME_STEPS = (
     *(0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 17, 20, 24, 28, 33, 39, 46, 54, 63, 73, 85, 98, 113),
     *(130, 150, 172, 196, 220, 240),
 )
 FRAME_MS, LAST_MS = 220, 3000
 FRAME_WIDTH = 900
-PARTS = ("train-top", "checkpoint-heading", "checkpoint-now", "checkpoint-target")
+ANIMATION_FRAME_PARTS = ("train-top", "checkpoint-heading", "checkpoint-now", "checkpoint-target")
 TIMEOUT_S = 600
 
 
@@ -125,11 +125,11 @@ def main() -> None:
         parser.error(
             f"no pictures {', '.join(sorted(unknown))}; there are {', '.join(PICTURE_TAKERS)}"
         )
-    PICTURES.mkdir(parents=True, exist_ok=True)
+    PICTURES_FOLDER.mkdir(parents=True, exist_ok=True)
     chromium = find_chromium()
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=chromium, args=chromium_arguments(BACKEND)
+            executable_path=chromium, args=chromium_arguments(RENDERER)
         )
         with running_lab(Path(folder, "lab"), settings=LAB_SETTINGS) as lab:
             copy_notebooks(lab.root)
@@ -141,7 +141,7 @@ def main() -> None:
 
 def copy_notebooks(folder: Path) -> None:
     """Copy the checkout's notebooks, and the files beside them, to a folder."""
-    for file in NOTEBOOKS.iterdir():
+    for file in NOTEBOOKS_FOLDER.iterdir():
         if file.is_file():
             shutil.copy(file, folder)
 
@@ -190,7 +190,7 @@ def take_tour(lab: LabServer, page: Page) -> list[Path]:
     notebook.wait_settled()
     notebook.page.wait_for_timeout(16_000)  # by then even a short run has been measured again
     names = ("tour", "layer", "tour-dark", "explain", "compare")
-    pictures = {name: PICTURES / f"{name}.png" for name in names}
+    pictures = {name: PICTURES_FOLDER / f"{name}.png" for name in names}
     cell.screenshot(path=pictures["tour"])
     change_theme(notebook, "Dark")
     cell.screenshot(path=pictures["tour-dark"])
@@ -223,7 +223,7 @@ def take_graph(lab: LabServer, page: Page) -> list[Path]:
     cell = viewer_cell(notebook)
     cell.locator(".nbg-node[data-node='down2'] .nbg-picture").click()
     notebook.wait_settled()
-    picture = PICTURES / "graph.png"
+    picture = PICTURES_FOLDER / "graph.png"
     cell.locator(".nbglcnn").screenshot(path=picture)
     return [picture]
 
@@ -231,12 +231,12 @@ def take_graph(lab: LabServer, page: Page) -> list[Path]:
 def take_bending(lab: LabServer, page: Page) -> list[Path]:
     """Take the Bend section with two bends of the tour's decoder, light and dark."""
     notebook = lab.open_notebook(page)
-    notebook.run(BENDING)
+    notebook.run(BENDING_CELL)
     hide_sidebar(notebook)
     cell = viewer_cell(notebook)
     cell.get_by_text("10 of 32").first.click()  # selects these channels
     pictures = []
-    for picture in each_theme(notebook, "bending"):
+    for picture in picture_files_by_theme(notebook, "bending"):
         notebook.wait_settled()
         cell.get_by_text("bends replayed").wait_for()
         cell.locator(".nbglcnn").screenshot(path=picture)
@@ -247,12 +247,12 @@ def take_bending(lab: LabServer, page: Page) -> list[Path]:
 def take_inputs(lab: LabServer, page: Page) -> list[Path]:
     """Take the source drawer with a data set, light and dark."""
     notebook = lab.open_notebook(page)
-    notebook.run(INPUTS)
+    notebook.run(INPUTS_CELL)
     hide_sidebar(notebook)
     cell = viewer_cell(notebook)
     cell.get_by_role("button", name="Fashion-MNIST").click()
     pictures = []
-    for picture in each_theme(notebook, "inputs"):
+    for picture in picture_files_by_theme(notebook, "inputs"):
         notebook.wait_settled()
         cell.get_by_text("bends replayed").wait_for()
         cell.locator(".nbglcnn").screenshot(path=picture)
@@ -263,11 +263,11 @@ def take_inputs(lab: LabServer, page: Page) -> list[Path]:
 def take_latent(lab: LabServer, page: Page) -> list[Path]:
     """Take the source drawer with the latent workbench, light and dark."""
     notebook = lab.open_notebook(page)
-    notebook.run(LATENT)
+    notebook.run(LATENT_CELL)
     hide_sidebar(notebook)
     cell = viewer_cell(notebook)
     pictures = []
-    for picture in each_theme(notebook, "latent"):
+    for picture in picture_files_by_theme(notebook, "latent"):
         page.wait_for_timeout(3_000)  # skipped layers have no numbers to wait for
         cell.locator(".nbg-latent-cells canvas[data-done='64']").wait_for(timeout=60_000)
         view = cell.locator(".nbglcnn").bounding_box()
@@ -282,24 +282,24 @@ def take_latent(lab: LabServer, page: Page) -> list[Path]:
 def take_training(lab: LabServer, page: Page) -> list[Path]:
     """Take the Train tab after 240 steps, light and dark, and an animation of the training."""
     notebook = lab.open_notebook(page)
-    notebook.run(TRAINING)
+    notebook.run(TRAINING_SETUP_CELL)
     hide_sidebar(notebook)
     cell = viewer_cell(notebook)
-    notebook.run(TRAIN)
+    notebook.run(TRAIN_CELL)
     frames = []
-    for step in FRAMES:
-        code = STEP_TO.format(step=step)
+    for step in ANIMATION_FRAME_STEPS:
+        code = STEP_TO_CELL.format(step=step)
         notebook.wait(notebook.start(code), TIMEOUT_S)
-        notebook.clear(2)
+        notebook.delete_cells(2)
         notebook.page.evaluate("() => { window.lab.panel().content.activeCellIndex = 0; }")
         viewer_cell(notebook)
         frames.append(capture_parts(cell, step))
     moving = save_animation(frames)
     last = cell.locator(".nbg-checkpoints [role=option]").last
     last.click()
-    cell.get_by_text(f"All views show step {FRAMES[-1]}").wait_for()
+    cell.get_by_text(f"All views show step {ANIMATION_FRAME_STEPS[-1]}").wait_for()
     pictures = []
-    for picture in each_theme(notebook, "training"):
+    for picture in picture_files_by_theme(notebook, "training"):
         page.wait_for_timeout(3_000)  # no comparison with PyTorch runs now
         cell.locator(".nbglcnn").screenshot(path=picture)
         pictures.append(picture)
@@ -316,7 +316,7 @@ def take_playground(lab: LabServer, page: Page) -> list[Path]:
     page.evaluate("() => window.lab.panel().content.scrollToItem(1, 'start')")
     runs = page.locator(".playground-runs")
     pictures = []
-    for picture in each_theme(notebook, "playground"):
+    for picture in picture_files_by_theme(notebook, "playground"):
         runs.screenshot(path=picture)
         pictures.append(picture)
     return pictures
@@ -325,12 +325,12 @@ def take_playground(lab: LabServer, page: Page) -> list[Path]:
 def take_teach(lab: LabServer, page: Page) -> list[Path]:
     """Take the Teach tab with the lesson's shoes, light and dark."""
     notebook = lab.open_notebook(page)
-    notebook.wait(notebook.start(TEACH), TIMEOUT_S)
+    notebook.wait(notebook.start(TEACH_CELL), TIMEOUT_S)
     hide_sidebar(notebook)
     cell = viewer_cell(notebook)
     cell.locator(".nbg-teach [data-verdict]").wait_for(timeout=60_000)
     pictures = []
-    for picture in each_theme(notebook, "teach"):
+    for picture in picture_files_by_theme(notebook, "teach"):
         page.wait_for_timeout(3_000)  # no comparison with PyTorch runs now
         cell.locator(".nbglcnn").screenshot(path=picture)
         pictures.append(picture)
@@ -351,7 +351,7 @@ def capture_parts(cell: Locator, step: int) -> list[Image.Image]:
             return [(part.top - top) / height, (part.bottom - top) / height];
           });
         }""",
-        PARTS,
+        ANIMATION_FRAME_PARTS,
     )
     return [
         picture.crop((0, round(top * picture.height), picture.width, round(end * picture.height)))
@@ -370,7 +370,7 @@ def save_animation(frames: list[list[Image.Image]]) -> Path:
         for number, part in enumerate(parts):
             whole.paste(part, (0, sum(heights[:number])))
         made.append(whole.resize(size, Image.Resampling.LANCZOS))
-    file = PICTURES / "training.webp"
+    file = PICTURES_FOLDER / "training.webp"
     durations = [*[FRAME_MS] * (len(made) - 1), LAST_MS]
     made[0].save(
         file, save_all=True, append_images=made[1:], duration=durations, loop=0,
@@ -384,7 +384,7 @@ def select_stage(cell: Locator, layer: str) -> None:
     cell.locator(f".nbg-stage[data-layer='{layer}'] .nbg-picture").click()
 
 
-def each_theme(notebook: Notebook, name: str) -> Iterator[Path]:
+def picture_files_by_theme(notebook: Notebook, name: str) -> Iterator[Path]:
     """Yield a picture's file for each theme, light and dark, with JupyterLab set to the theme.
 
     Restores the light theme at the end.
@@ -392,13 +392,13 @@ def each_theme(notebook: Notebook, name: str) -> Iterator[Path]:
     for word, ending in (("Light", ""), ("Dark", "-dark")):
         notebook.change_theme(word)
         notebook.page.mouse.move(0, 0)
-        yield PICTURES / f"{name}{ending}.png"
+        yield PICTURES_FOLDER / f"{name}{ending}.png"
     notebook.change_theme("Light")
 
 
-def change_theme(notebook: Notebook, word: str) -> None:
+def change_theme(notebook: Notebook, theme: str) -> None:
     """Switch JupyterLab to light or dark, and wait until the Viewer is redrawn."""
-    notebook.change_theme(word)
+    notebook.change_theme(theme)
     notebook.wait_settled()
 
 
@@ -409,7 +409,7 @@ def shrink(picture: Path) -> int:
         with Image.open(picture) as image:
             # zlib's default strategy: the one of `optimize` makes these files 4 % larger.
             image.convert("RGB").save(picture, compress_level=9, compress_type=0)
-    size, most = picture.stat().st_size, MAX_BYTES_MOVING if moves else MAX_BYTES
+    size, most = picture.stat().st_size, MAX_ANIMATION_BYTES if moves else MAX_BYTES
     if size > most:
         sys.exit(f"{picture} has {size:,} bytes; at most {most:,}")
     return size

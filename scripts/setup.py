@@ -16,11 +16,11 @@ from bundle import bundle, hash_files, is_bundle_current
 
 ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
-SCRIPTS = VENV / ("Scripts" if os.name == "nt" else "bin")
-PYTHON = SCRIPTS / "python"
+VENV_SCRIPTS = VENV / ("Scripts" if os.name == "nt" else "bin")
+PYTHON = VENV_SCRIPTS / "python"
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-OPENGL = ("libegl1", "libegl-mesa0", "libgl1", "libgles2", "libgl1-mesa-dri")
+OPENGL_PACKAGES = ("libegl1", "libegl-mesa0", "libgl1", "libgles2", "libgl1-mesa-dri")
 
 
 def main() -> None:
@@ -29,13 +29,13 @@ def main() -> None:
     parser.add_argument("--tests", action="store_true", help="Chromium, OpenGL and weights too")
     tests = parser.parse_args().tests
     if tests:
-        system_packages(missing_for_tests())
+        install_system_packages(missing_test_packages())
     create_environment()
     if tests:
         run([str(PYTHON), str(ROOT / "notebooks" / "pretrained.py")])
     if not is_bundle_current(ROOT):
         print("Bundling the front-end", flush=True)
-        bundle(ROOT, os.pathsep.join([str(SCRIPTS), os.environ.get("PATH", os.defpath)]))
+        bundle(ROOT, os.pathsep.join([str(VENV_SCRIPTS), os.environ.get("PATH", os.defpath)]))
 
 
 def create_environment() -> None:
@@ -50,7 +50,7 @@ def create_environment() -> None:
         return
     if have[:1] != want[:1]:
         if importlib.util.find_spec("ensurepip") is None:  # Debian's Python may lack it
-            system_packages(["python3-venv"])
+            install_system_packages(["python3-venv"])
         print("Creating .venv", flush=True)
         run([sys.executable, "-m", "venv", *(["--clear"] if have else []), str(VENV)])
     print("Installing nbglcnn and what it needs into .venv (the first time takes minutes)")
@@ -60,7 +60,7 @@ def create_environment() -> None:
     stamp.write_text("\n".join(want))
 
 
-def missing_for_tests() -> list[str]:
+def missing_test_packages() -> list[str]:
     """The required Debian packages that aren't installed."""
     missing = [] if any(map(shutil.which, BROWSERS)) else ["chromium"]
     if sys.platform != "linux":
@@ -68,18 +68,18 @@ def missing_for_tests() -> list[str]:
     if shutil.which("dpkg-query") is None:
         return missing  # not Debian, so unknown; the tests' errors name missing packages
     known = subprocess.run(
-        ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *OPENGL],
+        ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *OPENGL_PACKAGES],
         capture_output=True,
         text=True,
     ).stdout.splitlines()
-    return missing + [name for name in OPENGL if f"{name} installed" not in known]
+    return missing + [name for name in OPENGL_PACKAGES if f"{name} installed" not in known]
 
 
-def system_packages(missing: list[str]) -> None:
+def install_system_packages(packages: list[str]) -> None:
     """Install packages by apt as root; without root or apt, print what to install and exit."""
-    if not missing:
+    if not packages:
         return
-    names = " ".join(missing)
+    names = " ".join(packages)
     if shutil.which("apt-get") is None:
         sys.exit(f"Please install what Debian calls {names}, then run this again.")
     if os.geteuid() != 0:
@@ -87,7 +87,7 @@ def system_packages(missing: list[str]) -> None:
     print(f"Installing through apt: {names}", flush=True)
     os.environ["DEBIAN_FRONTEND"] = "noninteractive"
     run(["apt-get", "-qq", "update"])
-    run(["apt-get", "-qq", "-y", "--no-install-recommends", "install", *missing])
+    run(["apt-get", "-qq", "-y", "--no-install-recommends", "install", *packages])
 
 
 def run(command: list[str]) -> None:

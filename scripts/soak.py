@@ -18,10 +18,10 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 from browsers import chromium_arguments, find_chromium
 from jupyter_lab import Notebook, new_notebook, running_lab
 from leaks import (
-    COUNT_KERNEL_OBJECTS,
-    COUNT_LISTENERS,
-    DRAWN_VIEWER,
-    PLAIN_V8,
+    COUNT_KERNEL_OBJECTS_CELL,
+    COUNT_LISTENERS_SCRIPT,
+    DETERMINISTIC_V8_FLAGS,
+    DRAWN_VIEWER_SELECTOR,
     ObjectCounter,
     bare_widget_growth,
     growth_rates,
@@ -29,16 +29,16 @@ from leaks import (
 )
 from nbglcnn.tables import table
 
-TESTS = Path(__file__).resolve().parents[1] / "tests" / "support"
+TEST_SUPPORT_FOLDER = Path(__file__).resolve().parents[1] / "tests" / "support"
 WARM_UP_ROUNDS = 8  # rounds that fill the caches of the page and the kernel
-HEAP_BYTES = 10_000  # heap growth allowed per cell run, beyond JupyterLab's own
+HEAP_GROWTH_LIMIT_BYTES = 10_000  # heap growth allowed per cell run, beyond JupyterLab's own
 PREPARE_CELL = f"""
 import sys
-sys.path.insert(0, {str(TESTS)!r})
+sys.path.insert(0, {str(TEST_SUPPORT_FOLDER)!r})
 import itertools, numpy as np
 from nbglcnn import Viewer
 from viewer_models import autoencoder, pictures
-{COUNT_KERNEL_OBJECTS}
+{COUNT_KERNEL_OBJECTS_CELL}
 models = [autoencoder(k) for k in range(2)]
 again = itertools.cycle(range(6))  # the page keeps what it was sent, up to 64 MiB
 """
@@ -66,18 +66,21 @@ def main() -> int:
     minutes = parser.parse_args().minutes
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=find_chromium(), args=[*chromium_arguments("swiftshader"), PLAIN_V8]
+            executable_path=find_chromium(),
+            args=[*chromium_arguments("swiftshader"), DETERMINISTIC_V8_FLAGS],
         )
         with (
             running_lab(Path(folder) / "lab") as lab,
-            new_notebook(lab, browser, script=COUNT_LISTENERS) as notebook,
+            new_notebook(lab, browser, script=COUNT_LISTENERS_SCRIPT) as notebook,
         ):
             notebook.run(PREPARE_CELL)
             # As in a round, each run activates another cell.
             bare = bare_widget_growth(notebook, 10, 40, 10, cells=2)["bytes"]
             rows = run_rounds(notebook, minutes * 60)
         browser.close()
-    return report_growth(rows[WARM_UP_ROUNDS:], (1 + len(ROUND_CELLS)) * (bare + HEAP_BYTES))
+    return report_growth(
+        rows[WARM_UP_ROUNDS:], (1 + len(ROUND_CELLS)) * (bare + HEAP_GROWTH_LIMIT_BYTES)
+    )
 
 
 def run_rounds(notebook: Notebook, seconds: float) -> list[dict[str, int]]:
@@ -94,7 +97,7 @@ def run_rounds(notebook: Notebook, seconds: float) -> list[dict[str, int]]:
         for cell in cells:
             notebook.rerun(cell)
         notebook.page.locator(".nbglcnn").last.scroll_into_view_if_needed()
-        notebook.page.locator(DRAWN_VIEWER).first.wait_for()
+        notebook.page.locator(DRAWN_VIEWER_SELECTOR).first.wait_for()
         rows.append(counter.count() | {"heap": heap_usage(notebook.page)["bytes"]})
         print(f"round {len(rows)}: {rows[-1]}", flush=True)
     return rows
@@ -118,7 +121,7 @@ def report_growth(rows: list[dict[str, int]], heap_limit: float) -> int:
         mark = f"GROWS (at most {allowed:.3g})" if grows else ""
         first, last = rows[0][name], rows[-1][name]
         lines.append((name, f"{first:,}", f"{last:,}", f"{slope:+.3f}", mark))
-    print(table(("", "first", "last", "a round", ""), lines, numbers=(1, 2, 3)))
+    print(table(("", "first", "last", "a round", ""), lines, number_columns=(1, 2, 3)))
     print(f"{', '.join(failed)} grew" if failed else "nothing grew")
     return 1 if failed else 0
 

@@ -34,13 +34,13 @@ from nbglcnn.tables import table
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
-from wild_networks import Network, prepare_imports, wild_networks
+from wild_networks import WildNetwork, prepare_imports, wild_networks
 
 ROOT = Path(__file__).resolve().parents[1]
-HOME = ROOT / ".cache" / "wild"
-PYTHON = HOME / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-RECORD = ROOT / "build" / "wild.json"
-TABLE = ROOT / "docs" / "wild.md"
+ENVIRONMENT_FOLDER = ROOT / ".cache" / "wild"
+PYTHON = ENVIRONMENT_FOLDER / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+RESULTS_FILE = ROOT / "build" / "wild.json"
+TABLE_FILE = ROOT / "docs" / "wild.md"
 # torchvision is tied to one version of torch and requires its CUDA build, so it is installed
 # without dependencies, which .venv has. 0.28 matches torch 2.13. Other packages require older
 # versions, or many packages that their networks don't use.
@@ -66,14 +66,14 @@ PACKAGES = [
     "scipy",
 ]
 NETWORK_LIMIT_S = 300  # for a network, on an otherwise idle machine
-MEMORY_LIMIT = 12 * 2**30  # of address space: llvmpipe and PyTorch reserve more than they use
+MEMORY_LIMIT_BYTES = 12 * 2**30  # of address space: llvmpipe and PyTorch reserve more than they use
 BEGIN, END = "<!-- made by `make wild`: begin -->", "<!-- made by `make wild`: end -->"
 
 
 # One network, in its own process
 
 
-def verify_network(network: Network) -> dict[str, Any]:
+def verify_network(network: WildNetwork) -> dict[str, Any]:
     """Compare a network: equal, wrong or refused, and the seconds of each step."""
     import numpy as np
     import torch
@@ -87,7 +87,7 @@ def verify_network(network: Network) -> dict[str, Any]:
     found: dict[str, Any] = {"seconds": seconds}
     with _record_seconds(seconds, "build"):
         model = network.build().eval()
-        random_statistics(model)
+        randomize_statistics(model)
         arrays = [_random_picture(shape, seed) for seed, shape in enumerate(network.shapes)]
         x = arrays[0] if len(arrays) == 1 else tuple(arrays)
     found["parameters"] = sum(p.numel() for p in model.parameters())
@@ -124,7 +124,7 @@ def _record_seconds(seconds: dict[str, float], step: str) -> Iterator[None]:
         seconds[step] = round(time.perf_counter() - begun, 2)
 
 
-def random_statistics(model: Any) -> None:
+def randomize_statistics(model: Any) -> None:
     """Randomize statistics, so that initial scales of 1e-6 or variances of 1 hide no layer."""
     import torch
 
@@ -171,7 +171,7 @@ def warm_up() -> None:
 
 def run_network(name: str) -> dict[str, Any]:
     """Compare a network under a memory limit."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES))
     try:
         return verify_network(wild_networks()[name])
     except Exception as error:
@@ -185,14 +185,14 @@ def run_network(name: str) -> dict[str, Any]:
 
 def create_environment() -> None:
     """Create an environment with the packages, on top of .venv."""
-    stamp, want = HOME / "installed", "\n".join([*PACKAGES_WITHOUT_DEPS, *PACKAGES])
-    if Path(sys.prefix).resolve() == HOME.resolve():
+    stamp, want = ENVIRONMENT_FOLDER / "installed", "\n".join([*PACKAGES_WITHOUT_DEPS, *PACKAGES])
+    if Path(sys.prefix).resolve() == ENVIRONMENT_FOLDER.resolve():
         return
     if stamp.exists() and stamp.read_text() == want:
         return
     print("Installing other people's networks into .cache/wild (the first time takes minutes)")
     sys.stdout.flush()
-    venv.create(HOME, with_pip=True, clear=True)
+    venv.create(ENVIRONMENT_FOLDER, with_pip=True, clear=True)
     inside = [sys.executable, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     [ours] = subprocess.run(inside, capture_output=True, text=True, check=True).stdout.split()
     theirs = subprocess.run([PYTHON, *inside[1:]], capture_output=True, text=True, check=True)
@@ -207,17 +207,17 @@ def create_environment() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Child:
+class NetworkProcess:
     """A network in its own process, forked from this process, which has everything imported."""
 
     name: str
-    process: int
+    process_id: int
     pipe: int
     log: Path
     start_time: float
 
     @classmethod
-    def start(cls, name: str) -> Child:
+    def start(cls, name: str) -> NetworkProcess:
         """Fork; the child writes its result to the pipe."""
         reading, writing = os.pipe()
         process = os.fork()
@@ -231,18 +231,18 @@ class Child:
         os.close(writing)
         return cls(name, process, reading, _log_path(process), time.perf_counter())
 
-    def collect(self, seconds: float, *, done: bool) -> dict[str, Any]:
+    def collect(self, timeout_s: float, *, done: bool) -> dict[str, Any]:
         """The child's result, or why there is none."""
         if not done:
-            os.kill(self.process, signal.SIGKILL)
-        _, status = os.waitpid(self.process, 0)
+            os.kill(self.process_id, signal.SIGKILL)
+        _, status = os.waitpid(self.process_id, 0)
         with os.fdopen(self.pipe, "rb") as pipe:
             said = pipe.read()
         words = self.log.read_text(errors="replace").strip() if self.log.exists() else ""
         self.log.unlink(missing_ok=True)
         total = round(time.perf_counter() - self.start_time, 1)
         if not done:
-            return {"status": "slow", "why": f"not done after {seconds:.0f} s"}
+            return {"status": "slow", "why": f"not done after {timeout_s:.0f} s"}
         if not said:
             last = (words.splitlines() or ["nothing said"])[-1]
             why = f"ended with status {os.waitstatus_to_exitcode(status)}: {last[:300]}"
@@ -250,26 +250,28 @@ class Child:
         return {**json.loads(said), "total": total}
 
 
-def _log_path(process: int) -> Path:
-    return RECORD.with_name(f"wild.{process}.log")
+def _log_path(process_id: int) -> Path:
+    return RESULTS_FILE.with_name(f"wild.{process_id}.log")
 
 
-def run(names: Sequence[str], seconds: float, jobs: int) -> Iterator[tuple[str, dict[str, Any]]]:
+def run_networks(
+    names: Sequence[str], timeout_s: float, jobs: int
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Compare networks, `jobs` at a time, each in its own process; yield results as they finish."""
-    waiting, children = list(names), list[Child]()
+    waiting, children = list(names), list[NetworkProcess]()
     while waiting or children:
         while waiting and len(children) < jobs:
-            children.append(Child.start(waiting.pop(0)))
-        left = min(child.start_time for child in children) + seconds - time.perf_counter()
+            children.append(NetworkProcess.start(waiting.pop(0)))
+        left = min(child.start_time for child in children) + timeout_s - time.perf_counter()
         said = select.select([child.pipe for child in children], [], [], max(left, 0))[0]
         for child in list(children):
-            late = time.perf_counter() - child.start_time >= seconds
+            late = time.perf_counter() - child.start_time >= timeout_s
             if child.pipe in said or late:
                 children.remove(child)
-                yield child.name, child.collect(seconds, done=child.pipe in said)
+                yield child.name, child.collect(timeout_s, done=child.pipe in said)
 
 
-def commit() -> str:
+def describe_commit() -> str:
     """The commit under test, with a mark for uncommitted changes."""
     git = ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=7", "--exclude=*", "--dirty=+"]
     return subprocess.run(git, capture_output=True, text=True).stdout.strip()
@@ -287,7 +289,7 @@ def format_results(results: Mapping[str, Mapping[str, Any]]) -> str:
         packages.setdefault(name.partition("/")[0], []).append(results[name])
     rows = [_row(package, found) for package, found in packages.items()]
     titles = ("package", "networks", "equal", "layers", "error")
-    lines += ["", table(titles, rows, "markdown", numbers=(1, 2, 3, 4))]
+    lines += ["", table(titles, rows, "markdown", number_columns=(1, 2, 3, 4))]
     others = [
         [name, result["status"], " ".join(result.get("why", "").split())]
         for name, result in sorted(results.items(), key=lambda item: item[0].lower())
@@ -328,15 +330,15 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="networks at a time")
     arguments = parser.parse_args()
     create_environment()
-    if Path(sys.prefix).resolve() != HOME.resolve():
+    if Path(sys.prefix).resolve() != ENVIRONMENT_FOLDER.resolve():
         path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]))
         settings = {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"}
         os.execve(PYTHON, [str(PYTHON), *sys.argv], settings)
-    RECORD.parent.mkdir(exist_ok=True)
+    RESULTS_FILE.parent.mkdir(exist_ok=True)
     warm_up()
     known: dict[str, Any] = {}
-    if not arguments.anew and RECORD.exists():
-        known = json.loads(RECORD.read_text("utf-8"))
+    if not arguments.anew and RESULTS_FILE.exists():
+        known = json.loads(RESULTS_FILE.read_text("utf-8"))
     every = wild_networks()
     names = list(every)
     results = {name: known[name] for name in names if name in known}
@@ -346,19 +348,19 @@ def main() -> int:
         if (any(part in name for part in arguments.only) if arguments.only else name not in known)
     ]
     wanted.sort(key=lambda name: sum(map(prod, every[name].shapes)))  # quick ones first
-    of = {"date": time.strftime("%Y-%m-%d"), "commit": commit(), "jobs": arguments.jobs}
-    tries = run(wanted, arguments.seconds, arguments.jobs)
+    of = {"date": time.strftime("%Y-%m-%d"), "commit": describe_commit(), "jobs": arguments.jobs}
+    tries = run_networks(wanted, arguments.seconds, arguments.jobs)
     for number, (name, found) in enumerate(tries, 1):
         results[name] = result = {**found, **of}
         why = f": {result['why']}" if "why" in result else ""
         print(f"{number}/{len(wanted)} {name} {result.get('total', '')} s {result['status']}{why}")
         sys.stdout.flush()
-        RECORD.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+        RESULTS_FILE.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
     print(format_results(results))
     if len(results) == len(names):  # the page covers all networks
-        before, _, rest = TABLE.read_text("utf-8").partition(BEGIN)
+        before, _, rest = TABLE_FILE.read_text("utf-8").partition(BEGIN)
         after = rest.partition(END)[2]
-        TABLE.write_text(f"{before}{BEGIN}\n{format_results(results)}\n{END}{after}", "utf-8")
+        TABLE_FILE.write_text(f"{before}{BEGIN}\n{format_results(results)}\n{END}{after}", "utf-8")
     return int(any(r["status"] in ("wrong", "error") for r in results.values()))
 
 

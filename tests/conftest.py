@@ -26,7 +26,7 @@ from browsers import (
     EMPTY_PAGE,
     RENDERERS,
     chromium_arguments,
-    console_errors,
+    collect_console_errors,
     find_chromium,
     serve_files,
     watch_browser_requests,
@@ -39,7 +39,7 @@ from webgl_page import GlPage
 
 BACKENDS = tuple(RENDERERS)
 Arrays = tuple[np.ndarray, ...]
-STATIC = Path(nbglcnn.__file__).with_name("static")
+STATIC_FOLDER = Path(nbglcnn.__file__).with_name("static")
 # Mesa's CPU renderer skips LLVM's optimizer, here and in the browsers: shaders run only a few times
 # on small maps, so compilation dominates.
 os.environ.setdefault("GALLIVM_PERF", "nopt")
@@ -266,7 +266,7 @@ def static_site() -> Iterator[tuple[str, dict[str, bytes]]]:
     files = {"/": EMPTY_PAGE}
 
     def find(path: str) -> bytes | None:
-        bundled = STATIC / Path(path).name
+        bundled = STATIC_FOLDER / Path(path).name
         if path.startswith("/static/") and path not in files and bundled.is_file():
             return bundled.read_bytes()
         return files.get(path)
@@ -370,7 +370,7 @@ def run_in_pages(
 
     def open_page(backend: str, plan: Plan) -> tuple[GlPage, list[str]]:
         page = browser(backend).new_context().new_page()
-        errors = console_errors(page)
+        errors = collect_console_errors(page)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(static_site[0])
         gl = GlPage(page, static_site[1])

@@ -14,12 +14,12 @@ const POLL_MS = 500;
  * versions share it.
  */
 interface CodeFile {
-  readonly parts: Map<number, Uint8Array<ArrayBuffer>>;
-  count: number;
+  readonly chunks: Map<number, Uint8Array<ArrayBuffer>>;
+  chunkCount: number;
   /** Time of the last chunk or request, by performance.now(). */
-  lastHeardAt: number;
+  lastActivityAt: number;
   /** How many complete downloads failed the CRC-32 check. */
-  damagedCount: number;
+  checksumFailureCount: number;
   module: Promise<unknown> | undefined;
   readonly wakeCallbacks: Set<() => void>;
 }
@@ -27,7 +27,7 @@ interface CodeFile {
 /** A Viewer's channel to Python, restricted to code downloads. */
 export interface CodeChannel {
   /** Request the listed chunks of a file, or all chunks if the list is empty. */
-  requestParts(name: string, parts: number[]): void;
+  requestChunks(name: string, parts: number[]): void;
   /** Report to Python that this page is waiting, and how many chunks have arrived. */
   reportProgress?(done: number, total: number): void;
   /**
@@ -46,13 +46,13 @@ function codeFiles(): Map<string, CodeFile> {
   return found;
 }
 
-function codeFileOf(name: string): CodeFile {
+function getOrCreateCodeFile(name: string): CodeFile {
   const known = codeFiles();
   const found = known.get(name) ?? {
-    parts: new Map(),
-    count: 1,
-    lastHeardAt: Number.NEGATIVE_INFINITY,
-    damagedCount: 0,
+    chunks: new Map(),
+    chunkCount: 1,
+    lastActivityAt: Number.NEGATIVE_INFINITY,
+    checksumFailureCount: 0,
     module: undefined,
     wakeCallbacks: new Set(),
   };
@@ -65,36 +65,36 @@ export const loadedModule = (name: string): Promise<unknown> | undefined =>
   codeFiles().get(name)?.module;
 
 /** Store a chunk of a file that is being downloaded; ignore any other chunk. */
-export function receiveCode(
+export function receiveCodeChunk(
   { blob, index, count, bytes }: BlobChunk,
   buffers: readonly MessageBuffer[],
 ): void {
   const piece = codeFiles().get(blob);
   const data = bytesOf(buffers[0]);
   if (piece === undefined || piece.module !== undefined || data === undefined) return;
-  piece.parts.set(index, data);
-  piece.count = count;
-  piece.lastHeardAt = performance.now();
-  if (piece.parts.size === count) completeFile(piece, blob, bytes);
+  piece.chunks.set(index, data);
+  piece.chunkCount = count;
+  piece.lastActivityAt = performance.now();
+  if (piece.chunks.size === count) completeFile(piece, blob, bytes);
   for (const wake of [...piece.wakeCallbacks]) wake();
 }
 
-function completeFile(piece: CodeFile, name: string, bytes: number): void {
-  const whole = new Uint8Array(bytes);
+function completeFile(codeFile: CodeFile, name: string, byteCount: number): void {
+  const whole = new Uint8Array(byteCount);
   let at = 0;
-  for (const [, data] of [...piece.parts].sort(([a], [b]) => a - b)) {
-    if (at + data.length <= bytes) whole.set(data, at);
+  for (const [, data] of [...codeFile.chunks].sort(([a], [b]) => a - b)) {
+    if (at + data.length <= byteCount) whole.set(data, at);
     at += data.length;
   }
-  piece.parts.clear();
+  codeFile.chunks.clear();
   // The file name ends with the CRC-32 of its content: pages over plain http have no crypto.subtle.
-  if (at === bytes && crc32(whole) === Number.parseInt(name.slice(-8), 16)) {
+  if (at === byteCount && crc32(whole) === Number.parseInt(name.slice(-8), 16)) {
     const module = importModule(name, whole);
     module.catch(() => undefined); // the waiting callers receive the rejection
-    piece.module = module;
+    codeFile.module = module;
   } else {
-    piece.damagedCount++;
-    piece.lastHeardAt = Number.NEGATIVE_INFINITY; // it may be requested again at once
+    codeFile.checksumFailureCount++;
+    codeFile.lastActivityAt = Number.NEGATIVE_INFINITY; // it may be requested again at once
   }
 }
 
@@ -125,7 +125,7 @@ async function scriptBlob(code: Uint8Array<ArrayBuffer>): Promise<Blob> {
  */
 export async function downloadCode(
   name: string,
-  line: CodeChannel,
+  channel: CodeChannel,
   signal?: AbortSignal,
 ): Promise<unknown> {
   let due = performance.now();
@@ -133,24 +133,24 @@ export async function downloadCode(
   let tries = 0;
   let damaged = 0;
   while (!signal?.aborted) {
-    const piece = codeFileOf(name);
+    const piece = getOrCreateCodeFile(name);
     if (piece.module !== undefined) return piece.module;
     const now = performance.now();
-    if (piece.damagedCount > damaged) {
-      damaged = piece.damagedCount;
+    if (piece.checksumFailureCount > damaged) {
+      damaged = piece.checksumFailureCount;
       if (damaged === 1) due = now;
-      else line.onError("The download was damaged twice and starts again.");
+      else channel.onError("The download was damaged twice and starts again.");
     }
-    if (now >= Math.max(due, piece.lastHeardAt + RETRY_MS)) {
-      if (tries > 1) line.onError("Python is busy or not connected.");
-      line.requestParts(name, missingParts(piece));
+    if (now >= Math.max(due, piece.lastActivityAt + RETRY_MS)) {
+      if (tries > 1) channel.onError("Python is busy or not connected.");
+      channel.requestChunks(name, missingChunks(piece));
       tries++;
-      piece.lastHeardAt = now;
+      piece.lastActivityAt = now;
       due = now + wait;
       wait *= 2;
-    } else if (now - piece.lastHeardAt < 2 * RETRY_MS)
-      line.reportProgress?.(piece.parts.size, piece.count);
-    await waitForWake(piece, signal);
+    } else if (now - piece.lastActivityAt < 2 * RETRY_MS)
+      channel.reportProgress?.(piece.chunks.size, piece.chunkCount);
+    await waitForChunkOrTimeout(piece, signal);
   }
   throw new DOMException("closed", "AbortError");
 }
@@ -158,23 +158,23 @@ export async function downloadCode(
 /**
  * The chunks still missing. Empty while no chunk has arrived, because Python may be about to send the file unrequested.
  */
-function missingParts({ parts, count, damagedCount }: CodeFile): number[] {
-  if (parts.size === 0 && damagedCount === 0) return [];
-  return Array.from({ length: count }, (_, k) => k).filter((k) => !parts.has(k));
+function missingChunks({ chunks, chunkCount, checksumFailureCount }: CodeFile): number[] {
+  if (chunks.size === 0 && checksumFailureCount === 0) return [];
+  return Array.from({ length: chunkCount }, (_, k) => k).filter((k) => !chunks.has(k));
 }
 
 /** Resolve when a chunk arrives, after the polling interval, or when `signal` aborts. */
-function waitForWake(piece: CodeFile, signal: AbortSignal | undefined): Promise<void> {
+function waitForChunkOrTimeout(codeFile: CodeFile, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve) => {
     const wake = (): void => {
       clearTimeout(timer);
       signal?.removeEventListener("abort", wake);
-      piece.wakeCallbacks.delete(wake);
+      codeFile.wakeCallbacks.delete(wake);
       resolve();
     };
     const timer = setTimeout(wake, POLL_MS);
     signal?.addEventListener("abort", wake);
-    piece.wakeCallbacks.add(wake);
+    codeFile.wakeCallbacks.add(wake);
   });
 }
 

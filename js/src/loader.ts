@@ -1,6 +1,6 @@
 // The module that anywidget imports for each Viewer. It requests the Viewer's code from Python, once per page.
 import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
-import { canDecompress, downloadCode, loadedModule, receiveCode } from "./code_download.ts";
+import { canDecompress, downloadCode, loadedModule, receiveCodeChunk } from "./code_download.ts";
 import type { MessageBuffer } from "./message_buffers.ts";
 import type { BlobChunk, FromPage } from "./messages.ts";
 import { SNAPSHOT_ALT, SNAPSHOT_CAPTION } from "./snapshot_text.ts";
@@ -14,14 +14,14 @@ type WidgetModule = { readonly default: typeof createWidget };
 type Widget = ReturnType<typeof createWidget>;
 
 /** A page with only a placeholder has no name yet; Python counts its messages as a sign of life. */
-const NO_PAGE = "";
+const NO_PAGE_ID = "";
 /** Delay before the waiting message is shown. */
-const MESSAGE_DELAY_MS = 1_000;
+const WAITING_MESSAGE_DELAY_MS = 1_000;
 
 /** Load the module `widget.js`; call `setMessage` with the reason for a delay, and with "" once it has loaded. */
 async function loadWidget(
   model: AnyModel,
-  closed: AbortSignal,
+  closeSignal: AbortSignal,
   setMessage: (text: string) => void,
 ): Promise<WidgetModule> {
   const names = model.get("_code") as { readonly gzip: string; readonly plain: string };
@@ -33,25 +33,25 @@ async function loadWidget(
   const send = (message: FromPage): void => model.send(message);
   const onMessage = (content: unknown, buffers: readonly MessageBuffer[]): void => {
     const { type } = content as { type?: unknown };
-    if (type === "blobchunk") receiveCode(content as BlobChunk, buffers);
+    if (type === "blobchunk") receiveCodeChunk(content as BlobChunk, buffers);
   };
   model.on("msg:custom", onMessage);
   const late = setTimeout(
     () => setMessage("Waiting for Python to send the Viewer’s code."),
-    MESSAGE_DELAY_MS,
+    WAITING_MESSAGE_DELAY_MS,
   );
   try {
     const line = {
-      requestParts: (blob: string, chunks: number[]) =>
-        send({ type: "requestblob", page: NO_PAGE, blob, chunks }),
+      requestChunks: (blob: string, chunks: number[]) =>
+        send({ type: "requestblob", page: NO_PAGE_ID, blob, chunks }),
       reportProgress: (done: number, total: number) =>
-        send({ type: "progress", page: NO_PAGE, stage: "receiving", done, total }),
+        send({ type: "progress", page: NO_PAGE_ID, stage: "receiving", done, total }),
       onError: (text: string) =>
         setMessage(
           `The Viewer’s code has not loaded. ${text} Run the cell again if nothing happens.`,
         ),
     };
-    return (await downloadCode(name, line, closed)) as WidgetModule;
+    return (await downloadCode(name, line, closeSignal)) as WidgetModule;
   } finally {
     clearTimeout(late);
     model.off("msg:custom", onMessage);
@@ -63,9 +63,10 @@ async function loadWidget(
 const hasPython = (): boolean => !("__MARIMO_STATIC__" in globalThis);
 
 /** The content of a view without code: a text, and the Viewer's snapshot kept by the host. */
-function placeholder(model: AnyModel, words: string): Node | string {
+function createPlaceholder(model: AnyModel, message: string): Node | string {
   const url: unknown = model.get("_snapshot_url");
-  if (words === "" || typeof url !== "string" || !url.startsWith("data:image/png;")) return words;
+  if (message === "" || typeof url !== "string" || !url.startsWith("data:image/png;"))
+    return message;
   const [figure, image, caption] = ["figure", "img", "figcaption"].map((name) =>
     document.createElement(name),
   ) as [HTMLElement, HTMLImageElement, HTMLElement];
@@ -73,7 +74,7 @@ function placeholder(model: AnyModel, words: string): Node | string {
   image.style.maxWidth = "100%";
   image.alt = SNAPSHOT_ALT;
   image.src = url;
-  caption.textContent = words;
+  caption.textContent = message;
   figure.append(image, caption);
   return figure;
 }
@@ -124,7 +125,7 @@ export default () => {
       let remove: (() => void) | undefined;
       const show = (): void => {
         if (widget === undefined) {
-          props.el.replaceChildren(placeholder(props.model, words));
+          props.el.replaceChildren(createPlaceholder(props.model, words));
           return;
         }
         views.delete(show);

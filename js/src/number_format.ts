@@ -53,8 +53,8 @@ export function formatExact(value: number): string {
 }
 
 /** A fraction as "62 %", with more decimals on request. Never rounds to 0 or 100 % unless that is exact. */
-export function formatPercent(share: number, decimals = 0): string {
-  const hundredths = share * 100;
+export function formatPercent(fraction: number, decimals = 0): string {
+  const hundredths = fraction * 100;
   const rounded = Number(hundredths.toFixed(decimals));
   // 99.97 % must not read as 100 %, nor 0.02 % as 0 %.
   if (rounded === 0 && hundredths > 0) return `< ${(10 ** -decimals).toFixed(decimals)} %`;
@@ -91,15 +91,15 @@ export function formatCount(value: number): string {
 export const formatInteger = (value: number): string => value.toLocaleString("en-US");
 
 /** A count with its noun, singular or plural: `formatPlural(1, "layer")`. */
-export const formatPlural = (value: number, noun: string): string =>
-  `${formatCount(value)} ${noun}${value === 1 ? "" : "s"}`;
+export const formatPlural = (count: number, noun: string): string =>
+  `${formatCount(count)} ${noun}${count === 1 ? "" : "s"}`;
 
 /** "1 pass", "2,100 passes": the count with all digits. */
-export const formatPasses = (count: number): string =>
+export const formatPassCount = (count: number): string =>
   `${formatInteger(count)} ${count === 1 ? "pass" : "passes"}`;
 
 /** "12 NaN, 1 infinity": the values that statistics exclude; "" if all are finite. */
-export function nonFiniteCounts({
+export function nonFiniteCountText({
   nan,
   inf,
 }: {
@@ -121,10 +121,10 @@ export function formatDuration(ms: number): string {
 }
 
 /** "third": the ordinal of a position counted from 0, as a word up to "sixth". */
-export function formatOrdinal(place: number): string {
+export function formatOrdinal(index: number): string {
   const words = ["first", "second", "third", "fourth", "fifth", "sixth"];
-  if (place < words.length) return words[place] ?? "";
-  const number = place + 1;
+  if (index < words.length) return words[index] ?? "";
+  const number = index + 1;
   const teen = number % 100 >= 11 && number % 100 <= 13;
   const end = teen ? "th" : (["th", "st", "nd", "rd"][number % 10] ?? "th");
   return `${number}${end}`;

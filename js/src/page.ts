@@ -1,6 +1,6 @@
 // Entry point of an exported page: a Viewer of the embedded network, without Python.
 import { FEATURES } from "./features/index.ts";
 import { openPage } from "./page/open_page.ts";
-import { WEBGL } from "./webgl/runtime.ts";
+import { WEBGL_RUNTIME } from "./webgl/runtime.ts";
 
-openPage(WEBGL, FEATURES);
+openPage(WEBGL_RUNTIME, FEATURES);

@@ -72,12 +72,12 @@ export async function load(
   file: ArrayBuffer | Uint8Array,
   options: LoadOptions = {},
 ): Promise<LoadedPlan> {
-  const { plan, uniforms, weight } = parsePlan(file);
+  const { plan, uniforms, getWeight } = parsePlan(file);
   const device = options.device ?? acquireDevice();
   const giveBack = options.device === undefined ? releaseDevice : () => undefined;
   let runner: Runner;
   try {
-    runner = await Runner.create(device as GlDevice, plan, uniforms, weight, options.onProgress);
+    runner = await Runner.create(device as GlDevice, plan, uniforms, getWeight, options.onProgress);
   } catch (error) {
     giveBack();
     throw error;
@@ -105,7 +105,7 @@ export async function load(
       const outputs: [string, Float32Array][] = [];
       for (const key of plan.outputs) {
         const { texture } = runner.findValue(key);
-        if (!sections.computes(texture, sections.select(section))) continue;
+        if (!sections.computesTexture(texture, sections.select(section))) continue;
         outputs.push([key, await readValue(runner, key)]);
       }
       return singleOrNamed(outputs);

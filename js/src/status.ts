@@ -3,7 +3,7 @@ import { formatPlural } from "./number_format.ts";
 import type { DeviceUnavailable } from "./plan/runtime.ts";
 
 /** The state of a viewer. Only "ready" shows no message under the pictures. */
-export type Phase =
+export type StatusPhase =
   | "connecting"
   | "receiving"
   | "compiling"
@@ -17,7 +17,7 @@ export type Phase =
 
 /** The message under the pictures: what happened, the cause, what still works, and one action. */
 export interface Status {
-  readonly phase: Phase;
+  readonly phase: StatusPhase;
   readonly title: string;
   readonly text: string;
   /** Progress, shown as a bar when both are given. */
@@ -68,17 +68,17 @@ export const statuses = {
     text: "The first pictures appear soon.",
   }),
   ready: (): Status => ({ phase: "ready", title: "Live", text: "" }),
-  lost: (layers: number): Status => ({
+  lost: (layerCount: number): Status => ({
     phase: "lost",
     title: "The graphics context was lost",
     text:
       "The browser reset the GPU, often after sleep or a driver update. " +
-      `Restoring ${formatPlural(layers, "layer")} and ${layers === 1 ? "its" : "their"} weights.`,
+      `Restoring ${formatPlural(layerCount, "layer")} and ${layerCount === 1 ? "its" : "their"} weights.`,
   }),
-  restarted: (complete = true): Status => ({
+  restarted: (isNetworkLoaded = true): Status => ({
     phase: "restarted",
     title: "Python restarted or stopped. The page still works without it.",
-    text: complete
+    text: isNetworkLoaded
       ? "You can still use everything shown here. Python can’t read or write this Viewer until you run the " +
         "cell again."
       : "The network has not loaded. Run the cell again.",
@@ -86,15 +86,19 @@ export const statuses = {
     detail:
       "Run the cells that create the model and the Viewer again. The new Viewer replaces this one.",
   }),
-  /** `alone`: the page has no Python. */
-  unsupported: (reason: DeviceUnavailable["reason"], found: string, alone = false): Status => ({
+  /** `isStandalonePage`: the page has no Python. */
+  unsupported: (
+    reason: DeviceUnavailable["reason"],
+    deviceDetail: string,
+    isStandalonePage = false,
+  ): Status => ({
     phase: "unsupported",
     title: UNAVAILABLE_TITLES[reason],
     text: `Python computed the pictures above; they don’t update. ${
-      alone ? "" : "Everything under viewer.activations works. "
+      isStandalonePage ? "" : "Everything under viewer.activations works. "
     }To see the network live, turn on hardware acceleration or use another browser.`,
     action: "What was found",
-    detail: found,
+    detail: deviceDetail,
   }),
   failed: (title: string, text: string, detail?: string): Status => ({
     phase: "error",

@@ -2,7 +2,7 @@
 import { batch } from "@preact/signals";
 import { VIEWS } from "./messages.ts";
 import type { Selection, ViewerState } from "./state.ts";
-import { fieldOf } from "./unknown_field.ts";
+import { readField } from "./unvalidated_field.ts";
 
 /** The current state of the views, in the format of Python's `view`. */
 export function currentView({
@@ -20,15 +20,17 @@ export function currentView({
   const spot = name === "explain" && layer !== null ? pixel.value : null;
   // Drop a pixel that was picked on another layer with maps of another size.
   const [, , height, width] = plan.value?.values.find(({ key }) => key === layer)?.nchw ?? [];
-  const fits = spot?.layer === layer || (spot?.height === height && spot?.width === width);
+  const fits = spot?.layer === layer || (spot?.mapHeight === height && spot?.mapWidth === width);
   return { name, layer, channels, pixel: spot && fits ? [spot.y, spot.x] : null };
 }
 
 /** Set the views' state from Python's `view`. */
 export function applyView(state: ViewerState, value: unknown): void {
-  const name = VIEWS.find((one) => one === fieldOf(value, "name"));
+  const name = VIEWS.find((one) => one === readField(value, "name"));
   if (name === undefined || JSON.stringify(value) === JSON.stringify(currentView(state))) return;
-  const [layer, channels, pixel] = ["layer", "channels", "pixel"].map((key) => fieldOf(value, key));
+  const [layer, channels, pixel] = ["layer", "channels", "pixel"].map((key) =>
+    readField(value, key),
+  );
   batch(() => {
     if (name === "maps" || name === "filters" || name === "explain" || name === "bend") {
       state.tab.value = "layer";
@@ -40,7 +42,7 @@ export function applyView(state: ViewerState, value: unknown): void {
     state.comparedChannels.value = numbers.length > 0 ? { layer, channels: numbers } : null;
     if (!Array.isArray(pixel)) return;
     const [y, x] = pixel;
-    state.pixel.value = { layer, height: 0, width: 0, y, x };
+    state.pixel.value = { layer, mapHeight: 0, mapWidth: 0, y, x };
   });
 }
 

@@ -8,7 +8,7 @@ import { COLOR_RANGES, COLORMAPS } from "./messages.ts";
 import type { ViewerState } from "./state.ts";
 import { applyView, currentView, parseSelection } from "./view_sync.ts";
 import { mount } from "./views/app.tsx";
-import { WEBGL } from "./webgl/runtime.ts";
+import { WEBGL_RUNTIME } from "./webgl/runtime.ts";
 
 /** The widget object of one model; all Viewers of a page share this module. */
 export default function createWidget() {
@@ -47,7 +47,7 @@ interface OpenViewer {
 
 function openViewer(model: AnyModel): OpenViewer {
   // First of all: Python waits for the client's hello message.
-  const client = new CommClient(model, WEBGL, FEATURES);
+  const client = new CommClient(model, WEBGL_RUNTIME, FEATURES);
   const { state } = client;
   const traits = FEATURES.flatMap((feature) => feature.traits?.(state) ?? []);
   const undo = linkTraits(model, [...traits, ...viewerTraits(state)]);
@@ -153,10 +153,10 @@ function linkTraits(model: AnyModel, traits: readonly TraitSync[]): (() => void)
   return [...followed, ...told];
 }
 
-/** Assign a trait's value to the signal if it is one of `words`. */
-function acceptOneOf<T>(words: readonly T[], signal: Signal<T>): (value: unknown) => void {
+/** Assign a trait's value to the signal if it is one of `allowedValues`. */
+function acceptOneOf<T>(allowedValues: readonly T[], signal: Signal<T>): (value: unknown) => void {
   return (value) => {
-    const known = words.find((word) => word === value);
+    const known = allowedValues.find((word) => word === value);
     if (known !== undefined) signal.value = known;
   };
 }

@@ -24,13 +24,13 @@ import {
 import { applyPreset, PRESETS } from "../src/features/edits/views/presets.ts";
 import { type Edit, TRANSFORMS } from "../src/plan/edits.ts";
 
-const kind = (name: string) => {
+const transformKind = (name: string) => {
   const found = TRANSFORMS.find((one) => one.name === name);
   assert.ok(found);
   return found;
 };
-const one = (layer: string, name: string, more: Partial<Edit> = {}): Edit => ({
-  ...makeBend([], layer, kind(name), null),
+const makeTestBend = (layer: string, name: string, more: Partial<Edit> = {}): Edit => ({
+  ...makeBend([], layer, transformKind(name), null),
   ...more,
 });
 
@@ -65,7 +65,12 @@ test("clusters are maps that point into one direction, whatever their size", () 
 });
 
 test("a layer's bends move among themselves, and others stay where they are", () => {
-  const edits = [one("a", "blur"), one("b", "invert"), one("a", "add"), one("a", "scale")];
+  const edits = [
+    makeTestBend("a", "blur"),
+    makeTestBend("b", "invert"),
+    makeTestBend("a", "add"),
+    makeTestBend("a", "scale"),
+  ];
   const names = (list: readonly Edit[]) => list.map(({ name }) => name);
   assert.deepEqual(names(moveEdit(edits, "a", 2, 0)), ["scale", "invert", "blur", "add"]);
   assert.deepEqual(names(moveEdit(edits, "a", 0, 1)), ["add", "invert", "blur", "scale"]);
@@ -80,7 +85,7 @@ test("channels that are muted are one bend of the layer, which goes with the las
   );
   assert.equal(toggleMute(both, "b", 0).length, 2);
   assert.deepEqual(toggleMute(toggleMute(both, "a", 3), "a", 1), []);
-  const own = one("a", "ablate", { channels: [5] });
+  const own = makeTestBend("a", "ablate", { channels: [5] });
   assert.deepEqual(toggleMute([own], "a", 5).length, 2, "a bend of one's own is left as it is");
 });
 
@@ -92,9 +97,9 @@ test("all channels are no list of them", () => {
 });
 
 test("a number that cannot be says why", () => {
-  const [sigma] = kind("blur").parameters;
-  const [, seed] = kind("noise").parameters;
-  const [degrees] = kind("rotate").parameters;
+  const [sigma] = transformKind("blur").parameters;
+  const [, seed] = transformKind("noise").parameters;
+  const [degrees] = transformKind("rotate").parameters;
   assert.ok(sigma && seed && degrees);
   assert.equal(parseNumber("0", sigma), "Enter more than 0.");
   assert.equal(parseNumber("17", sigma), "Enter at most 16.");
@@ -113,16 +118,26 @@ test("a number that cannot be says why", () => {
 
 test("the lines of Python name a bend only where Python would call it otherwise", () => {
   const edits = [
-    one("a.0", "rotate", { parameters: [40], channels: [5, 10, 12] }),
-    one("b", "rotate", {
+    makeTestBend("a.0", "rotate", { parameters: [40], channels: [5, 10, 12] }),
+    makeTestBend("b", "rotate", {
       name: "rotate-2",
       parameters: [-1e-7],
       channels: everyNthChannel(2, 9),
       mix: 0.5,
     }),
-    one("b", "noise", { name: "grain", parameters: [0.1, 3], enabled: false, channels: [] }),
-    one("c", "ablate", { transform: "inject", name: "inject", array_hash: "x", is_frozen: true }),
-    one("c", "ablate", {
+    makeTestBend("b", "noise", {
+      name: "grain",
+      parameters: [0.1, 3],
+      enabled: false,
+      channels: [],
+    }),
+    makeTestBend("c", "ablate", {
+      transform: "inject",
+      name: "inject",
+      array_hash: "x",
+      is_frozen: true,
+    }),
+    makeTestBend("c", "ablate", {
       transform: "glsl",
       name: "glsl",
       source: 'y = x; // "1"',
@@ -143,13 +158,13 @@ test("the lines of Python name a bend only where Python would call it otherwise"
 });
 
 test("every preset is a stack that can be, in the place of the layer's bends", () => {
-  const before = [one("a", "blur"), one("b", "blur", { name: "blur-2" })];
+  const before = [makeTestBend("a", "blur"), makeTestBend("b", "blur", { name: "blur-2" })];
   for (const [name, rows] of PRESETS) {
     const made = applyPreset(before, "a", rows, 9);
     assert.equal(made.length, rows.length + 1, name);
     assert.equal(new Set(made.map((edit) => edit.name)).size, made.length);
     for (const edit of made) {
-      const { parameters } = kind(edit.transform);
+      const { parameters } = transformKind(edit.transform);
       assert.equal(edit.parameters.length, parameters.length, name);
       for (const [k, value] of edit.parameters.entries()) {
         const own = parameters[k];

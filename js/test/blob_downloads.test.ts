@@ -10,20 +10,20 @@ const { PageStore: Store } = await import("../src/engine/page_store.ts");
 
 const QUIET_MS = 3_000;
 const GIVE_UP_MS = 60_000;
-const wait = (ms: number): void => mock.timers.tick(ms);
+const advanceTimers = (ms: number): void => mock.timers.tick(ms);
 mock.timers.enable({ apis: ["setTimeout", "setInterval", "Date"] });
 mock.method(performance, "now", () => Date.now());
 
 /** A blob of two parts and a bit, each byte of which says in which part it is. */
-const SIZE = 2 * CHUNK + 3;
-const part = (blob: string, k: number, bytes = SIZE): BlobChunk => ({
+const BLOB_BYTES = 2 * CHUNK + 3;
+const makeChunk = (blob: string, k: number, bytes = BLOB_BYTES): BlobChunk => ({
   type: "blobchunk",
   blob,
   index: k,
   count: Math.ceil(bytes / CHUNK),
   bytes,
 });
-const dataOf = (k: number, bytes = SIZE): Uint8Array<ArrayBuffer> =>
+const chunkData = (k: number, bytes = BLOB_BYTES): Uint8Array<ArrayBuffer> =>
   new Uint8Array(Math.min(CHUNK, bytes - k * CHUNK)).fill(k + 1);
 
 function createRequests() {
@@ -36,13 +36,13 @@ test("a blob is put together of its parts, in whatever order they come", async (
   const come = own.fetch("a");
   assert.equal(own.fetch("a"), come, "who asks a second time waits for the same");
   assert.deepEqual(asked, [["a", []]]);
-  for (const k of [2, 0]) own.receive(part("a", k), [dataOf(k)]);
-  own.receive(part("a", 0), [dataOf(0)]); // twice
-  own.receive(part("a", 1), [dataOf(1).subarray(1)]); // too short
-  own.receive(part("b", 1), [dataOf(1)]); // not wanted
-  own.receive(part("a", 1), [dataOf(1)]);
+  for (const k of [2, 0]) own.receive(makeChunk("a", k), [chunkData(k)]);
+  own.receive(makeChunk("a", 0), [chunkData(0)]); // twice
+  own.receive(makeChunk("a", 1), [chunkData(1).subarray(1)]); // too short
+  own.receive(makeChunk("b", 1), [chunkData(1)]); // not wanted
+  own.receive(makeChunk("a", 1), [chunkData(1)]);
   const whole = await come;
-  assert.equal(whole.length, SIZE);
+  assert.equal(whole.length, BLOB_BYTES);
   for (const [at, byte] of [[0, 1], [CHUNK - 1, 1], [CHUNK, 2], [2 * CHUNK - 1, 2], [2 * CHUNK, 3]])
     assert.equal(whole[at ?? 0], byte); // biome-ignore format: pairs
   const again = own.fetch("a");
@@ -54,20 +54,20 @@ test("a blob is put together of its parts, in whatever order they come", async (
 test("missing parts are asked for once, and after a minute of silence the wait ends", async () => {
   const { blobs: own, asked } = createRequests();
   const come = own.fetch("a");
-  own.receive(part("a", 1), [dataOf(1)]);
-  wait(QUIET_MS);
+  own.receive(makeChunk("a", 1), [chunkData(1)]);
+  advanceTimers(QUIET_MS);
   assert.equal(asked.length, 1, "it has only just been quiet for so long");
-  wait(QUIET_MS);
+  advanceTimers(QUIET_MS);
   assert.deepEqual(asked.slice(1), [["a", [0, 2]]]);
-  wait(QUIET_MS);
+  advanceTimers(QUIET_MS);
   assert.equal(asked.length, 2);
-  own.receive(part("a", 0), [dataOf(0)]); // from here on the silence is counted
-  wait(GIVE_UP_MS);
-  own.receive(part("a", 2), [dataOf(2)]);
-  assert.equal((await come).length, SIZE, "at the limit it still comes");
+  own.receive(makeChunk("a", 0), [chunkData(0)]); // from here on the silence is counted
+  advanceTimers(GIVE_UP_MS);
+  own.receive(makeChunk("a", 2), [chunkData(2)]);
+  assert.equal((await come).length, BLOB_BYTES, "at the limit it still comes");
 
   const late = own.fetch("b");
-  wait(GIVE_UP_MS + QUIET_MS);
+  advanceTimers(GIVE_UP_MS + QUIET_MS);
   await assert.rejects(late, /Python has not sent the data/);
 });
 
@@ -75,7 +75,7 @@ test("one blob is dropped, or all are, and each says why", async () => {
   const { blobs: own } = createRequests();
   const [a, b] = [own.fetch("a"), own.fetch("b")];
   own.cancel("a");
-  own.receive(part("b", 0, 5), [dataOf(0, 5)]);
+  own.receive(makeChunk("b", 0, 5), [chunkData(0, 5)]);
   await assert.rejects(a, /request was cancelled/);
   assert.equal((await b).length, 5);
   const [c, d] = [own.fetch("c"), own.fetch("d")];
@@ -88,12 +88,12 @@ function createDownloads(store = new Store()) {
   const asked: [string, number[]][] = [];
   const given: string[] = [];
   const own = new Arrivals(store, {
-    requestParts: (hash, parts) => asked.push([hash, parts]),
+    requestChunks: (hash, parts) => asked.push([hash, parts]),
     onProgress: () => undefined,
     onTimeout: (text) => given.push(text),
   });
   const want = (sizes: Readonly<Record<string, number>>): void =>
-    own.request({ hashes: new Set(Object.keys(sizes)), sizes });
+    own.setRequested({ hashes: new Set(Object.keys(sizes)), sizes });
   return { own, store, asked, given, want };
 }
 
@@ -114,7 +114,7 @@ test("a wanted blob is held once, besides other holders, and let go of with the 
 test("all that is held is let go of where a view goes, and found again by the next one", () => {
   const { own, store, want } = createDownloads();
   want({ a: 5 });
-  own.receive(part("a", 0, 5), [dataOf(0, 5)]);
+  own.receive(makeChunk("a", 0, 5), [chunkData(0, 5)]);
   own.releaseAll();
   assert.deepEqual(own.progress, { done: 0, total: 5 });
   own.retainRequested();
@@ -127,11 +127,11 @@ test("all that is held is let go of where a view goes, and found again by the ne
 
 test("chunks of a blob that the next State wants too are kept", () => {
   const { own, want } = createDownloads();
-  want({ a: SIZE });
-  own.receive(part("a", 0), [dataOf(0)]);
-  want({ a: SIZE, b: 5 });
-  for (const k of [1, 2]) own.receive(part("a", k), [dataOf(k)]);
-  assert.deepEqual(own.progress, { done: SIZE, total: SIZE + 5 });
+  want({ a: BLOB_BYTES });
+  own.receive(makeChunk("a", 0), [chunkData(0)]);
+  want({ a: BLOB_BYTES, b: 5 });
+  for (const k of [1, 2]) own.receive(makeChunk("a", k), [chunkData(k)]);
+  assert.deepEqual(own.progress, { done: BLOB_BYTES, total: BLOB_BYTES + 5 });
 });
 
 test("a blob of one chunk can be read as floats, wherever its buffer begins", () => {
@@ -141,7 +141,7 @@ test("a blob of one chunk can be read as floats, wherever its buffer begins", ()
     memory.set(new Uint8Array(numbers.buffer), begin);
     const { own, store, want } = createDownloads();
     want({ a: 12 });
-    own.receive(part("a", 0, 12), [new DataView(memory.buffer, begin)]);
+    own.receive(makeChunk("a", 0, 12), [new DataView(memory.buffer, begin)]);
     const data = store.get("a");
     assert.ok(data);
     assert.deepEqual(new Float32Array(data.buffer, data.byteOffset, 3), numbers);
@@ -151,16 +151,16 @@ test("a blob of one chunk can be read as floats, wherever its buffer begins", ()
 test("a part of the wrong size, of another blob or behind the last one changes nothing", () => {
   const { own, want } = createDownloads();
   const warned = mock.method(console, "warn", () => undefined);
-  want({ a: SIZE });
-  own.receive(part("b", 0), [dataOf(0)]);
-  own.receive(part("a", 0, SIZE + 1), [dataOf(0)]);
-  own.receive(part("a", 3), [new Uint8Array()]);
-  own.receive({ ...part("a", 0), count: 2 }, [dataOf(0)]);
-  own.receive(part("a", 0), [dataOf(2)]);
-  assert.deepEqual(own.progress, { done: 0, total: SIZE });
-  for (const k of [0, 2]) own.receive(part("a", k), [dataOf(k)]);
-  assert.deepEqual(own.progress, { done: SIZE - CHUNK, total: SIZE });
-  own.receive(part("a", 1), [dataOf(1)]);
+  want({ a: BLOB_BYTES });
+  own.receive(makeChunk("b", 0), [chunkData(0)]);
+  own.receive(makeChunk("a", 0, BLOB_BYTES + 1), [chunkData(0)]);
+  own.receive(makeChunk("a", 3), [new Uint8Array()]);
+  own.receive({ ...makeChunk("a", 0), count: 2 }, [chunkData(0)]);
+  own.receive(makeChunk("a", 0), [chunkData(2)]);
+  assert.deepEqual(own.progress, { done: 0, total: BLOB_BYTES });
+  for (const k of [0, 2]) own.receive(makeChunk("a", k), [chunkData(k)]);
+  assert.deepEqual(own.progress, { done: BLOB_BYTES - CHUNK, total: BLOB_BYTES });
+  own.receive(makeChunk("a", 1), [chunkData(1)]);
   assert.equal(own.progress, undefined);
   warned.mock.restore();
 });
@@ -169,7 +169,7 @@ test("a blob that the page had said to have is asked for where it was thrown out
   const store = new Store();
   store.add("a", new Uint8Array(5), 0);
   const { own, asked, want } = createDownloads(store);
-  assert.deepEqual(own.announcedHashes, ["a"]);
+  assert.deepEqual(own.hashesKnownToPython, ["a"]);
   store.add("b", new Uint8Array(64 * 2 ** 20), 0);
   assert.equal(store.has("a"), false);
   want({ a: 5 });
@@ -178,19 +178,19 @@ test("a blob that the page had said to have is asked for where it was thrown out
 
 test("each blob that is missing is asked for again once, and is given up after a minute", () => {
   const { own, asked, given, want } = createDownloads();
-  want({ a: SIZE, b: 5 });
-  own.receive(part("a", 1), [dataOf(1)]);
+  want({ a: BLOB_BYTES, b: 5 });
+  own.receive(makeChunk("a", 1), [chunkData(1)]);
   own.startRetries();
-  wait(QUIET_MS);
+  advanceTimers(QUIET_MS);
   assert.deepEqual(asked, [
     ["a", [0, 2]],
     ["b", []],
   ]);
-  wait(QUIET_MS);
+  advanceTimers(QUIET_MS);
   assert.equal(asked.filter(([hash]) => hash === "a").length, 1);
-  wait(GIVE_UP_MS - 3 * QUIET_MS);
+  advanceTimers(GIVE_UP_MS - 3 * QUIET_MS);
   assert.deepEqual(given, []);
-  wait(QUIET_MS);
+  advanceTimers(QUIET_MS);
   assert.match(given[0] ?? "", /^2 data blocks/);
   own.stop();
 });

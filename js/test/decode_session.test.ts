@@ -23,7 +23,7 @@ const plan = {
 };
 
 /** After this, promises that are settled have called back. */
-const settled = async (): Promise<void> => {
+const flushPromises = async (): Promise<void> => {
   for (let k = 0; k < 20; k++) await Promise.resolve();
 };
 
@@ -52,7 +52,7 @@ function createDecodeSession() {
   };
   const own = {
     featureEdits: signal<unknown>(null),
-    presentEdits: signal<{ edits: readonly Edit[] }>({ edits: [] }),
+    currentEdits: signal<{ edits: readonly Edit[] }>({ edits: [] }),
     session: signal(0),
     run: signal(0),
     forkSession: signal<unknown>(open),
@@ -84,7 +84,7 @@ test("all codes have one session, in front of the current edits, each with an ar
   assert.deepEqual(arrays.map((one) => [...(one ?? [])]), [[1, 2, 3, 1, 2, 3], [4, 5, 6, 4, 5, 6]]); // biome-ignore format: rows
   assert.notEqual(names[0], names[1]);
   assert.equal(await draw([1, 2]), false, "no code of this layer");
-  own.presentEdits.value = { edits: [latentEdit("later", "none")] };
+  own.currentEdits.value = { edits: [latentEdit("later", "none")] };
   assert.equal(await draw(), true);
   assert.deepEqual(layers.at(-1), ["code", "later"]);
   tries.dispose();
@@ -100,25 +100,25 @@ test("other weights or bends end the session, another code alone does not", asyn
   const { epoch } = tries;
   own.featureEdits.value = "another";
   own.run.value += 1;
-  await settled();
+  await flushPromises();
   assert.equal(tries.epoch, epoch, "the run of that code");
   own.run.value += 1;
   assert.equal(tries.epoch, epoch + 1, "a run of other weights or inputs");
   own.session.value += 1;
-  await settled();
+  await flushPromises();
   assert.equal(tries.epoch, epoch + 2);
   assert.equal(counts.closed, 1);
   await draw();
   assert.equal(counts.opened, 2);
   const before = [tries.epoch, heard];
-  own.presentEdits.value = { edits: [latentEdit("later", "none")] };
-  await settled();
+  own.currentEdits.value = { edits: [latentEdit("later", "none")] };
+  await flushPromises();
   assert.deepEqual([tries.epoch, heard], [(before[0] ?? 0) + 1, (before[1] ?? 0) + 1]);
   assert.equal(counts.closed, 2);
   // Another code and other bends at once.
   batch(() => {
     own.featureEdits.value = "a third";
-    own.presentEdits.value = { edits: [] };
+    own.currentEdits.value = { edits: [] };
   });
   assert.equal(tries.epoch, (before[0] ?? 0) + 2);
   end();
@@ -136,7 +136,7 @@ test("what was asked for before a change is not drawn behind it", async () => {
   const other = draw();
   tries.dispose();
   assert.equal(await other, false);
-  await settled();
+  await flushPromises();
   assert.equal(counts.opened, counts.closed);
 });
 
@@ -146,10 +146,10 @@ test("a session that was not used for ten seconds ends, and the next code opens 
   mock.timers.tick(9_999);
   await draw();
   mock.timers.tick(9_999);
-  await settled();
+  await flushPromises();
   assert.equal(counts.closed, 0, "used meanwhile");
   mock.timers.tick(1);
-  await settled();
+  await flushPromises();
   assert.deepEqual(counts, { opened: 1, closed: 1, drawn: 2 });
   assert.equal(await draw(), true);
   assert.equal(counts.opened, 2);

@@ -9,14 +9,14 @@ type Listener = readonly [
 ];
 
 /** What is here in each new document and outlives what is shown. */
-const LISTENED_TARGETS = (): readonly EventTarget[] => [
+const listenedTargets = (): readonly EventTarget[] => [
   globalThis,
   document,
   document.documentElement,
   document.body,
 ];
 /** Objects whose own properties a test could set, beside all constructors and their prototypes. */
-const WATCHED_OBJECTS = () => [
+const namedWatchedObjects = () => [
   ...[document, navigator, navigator.clipboard, navigator.mediaDevices, document.fonts],
   ...[performance, screen, history, Math, JSON, Reflect, console],
 ];
@@ -30,7 +30,7 @@ let listeners: Listener[] = [];
 
 /** From now on this is how the document has to be. */
 export function recordDocument(): void {
-  for (const place of LISTENED_TARGETS()) recordListeners(place);
+  for (const place of listenedTargets()) recordListeners(place);
   properties = new Map(watchedObjects().map((one) => [one, propertiesOf(one)]));
   attributes = [document.documentElement, document.head, document.body].map((one) => [
     one,
@@ -74,33 +74,33 @@ export function restoreDocument(): string[] {
 }
 
 /** From now on it is known which listeners the place has. */
-function recordListeners(place: EventTarget): void {
+function recordListeners(target: EventTarget): void {
   const { prototype } = EventTarget; // whose own functions a test may replace
   const of = (options?: boolean | EventListenerOptions) =>
     typeof options === "object" ? options.capture === true : options === true;
-  place.addEventListener = (
+  target.addEventListener = (
     type: string,
     call: ListenerArguments[1],
     options?: ListenerArguments[2],
   ) => {
-    listeners.push([place, type, call, of(options)]);
-    prototype.addEventListener.call(place, type, call, options);
+    listeners.push([target, type, call, of(options)]);
+    prototype.addEventListener.call(target, type, call, options);
   };
-  place.removeEventListener = (
+  target.removeEventListener = (
     type: string,
     call: ListenerArguments[1],
     options?: ListenerArguments[2],
   ) => {
     const without = ([on, name, one, capture]: Listener) =>
-      on !== place || name !== type || one !== call || capture !== of(options);
+      on !== target || name !== type || one !== call || capture !== of(options);
     listeners = listeners.filter(without);
-    prototype.removeEventListener.call(place, type, call, options);
+    prototype.removeEventListener.call(target, type, call, options);
   };
 }
 
 /** Whatever has properties that all of the document shares. */
 function watchedObjects(): object[] {
-  const found = new Set<object>(WATCHED_OBJECTS().filter((one) => one !== undefined));
+  const found = new Set<object>(namedWatchedObjects().filter((one) => one !== undefined));
   for (const key of Object.keys(Object.getOwnPropertyDescriptors(globalThis))) {
     const { value } = Object.getOwnPropertyDescriptor(globalThis, key) ?? {};
     if (typeof value !== "function") continue;
@@ -110,24 +110,24 @@ function watchedObjects(): object[] {
   return [...found, globalThis];
 }
 
-function propertiesOf(one: object): Properties {
-  const found = new Map(Object.entries(Object.getOwnPropertyDescriptors(one)));
-  if (one === globalThis) found.delete("views");
+function propertiesOf(watched: object): Properties {
+  const found = new Map(Object.entries(Object.getOwnPropertyDescriptors(watched)));
+  if (watched === globalThis) found.delete("views");
   return found;
 }
 
 /** Whether an object has the properties that it had, once those that can be are put back. */
-function restoreProperties(one: object, before: Properties): boolean {
-  const now = propertiesOf(one);
+function restoreProperties(watched: object, before: Properties): boolean {
+  const now = propertiesOf(watched);
   let whole = true;
   for (const key of now.keys()) {
-    if (!before.has(key)) whole = Reflect.deleteProperty(one, key) && whole;
+    if (!before.has(key)) whole = Reflect.deleteProperty(watched, key) && whole;
   }
   for (const [key, was] of before) {
     const found = now.get(key);
     const same =
       Object.is(found?.value, was.value) && found?.get === was.get && found?.set === was.set;
-    if (!same) whole = Reflect.defineProperty(one, key, was) && whole;
+    if (!same) whole = Reflect.defineProperty(watched, key, was) && whole;
   }
   return whole;
 }

@@ -15,28 +15,28 @@ interface Cases {
 
 const { plans, schedules, numbers } = JSON.parse(readFileSync(0, "utf8")) as Cases;
 
-function schedule(plan: PlanHeader, edits: readonly Edit[]) {
+function describeSchedule(plan: PlanHeader, edits: readonly Edit[]) {
   const skipped = findSkippedPasses(plan, edits);
   const stacks = buildEditStacks(plan, edits.filter(isActive)).filter(({ valueIndex }) => {
-    return !skipped.values.has(valueIndex);
+    return !skipped.valueIndices.has(valueIndex);
   });
   return {
     stacks: stacks.map(({ valueIndex, edits: own }) => [valueIndex, own.map(({ name }) => name)]),
-    passes: [...skipped.passes].sort((a, b) => a - b),
-    values: [...skipped.values].sort((a, b) => a - b),
+    passes: [...skipped.passIndices].sort((a, b) => a - b),
+    values: [...skipped.valueIndices].sort((a, b) => a - b),
   };
 }
 
-const isTaken = (number: string, parameter: Parameter): boolean =>
+const isValidNumber = (number: string, parameter: Parameter): boolean =>
   typeof parseNumber(number, parameter) === "number";
 
-const found = {
-  schedules: schedules.map(({ plan, edits }) => schedule(plans[plan] as PlanHeader, edits)),
+const results = {
+  schedules: schedules.map(({ plan, edits }) => describeSchedule(plans[plan] as PlanHeader, edits)),
   sections: plans.map((plan) => {
     return [...plan.sections.keys()].map((number) => new Sections(plan).requiredSections([number]));
   }),
   numbers: TRANSFORMS.flatMap(({ name, parameters }) =>
-    parameters.map((one) => [name, one.name, numbers.map((number) => isTaken(number, one))]),
+    parameters.map((one) => [name, one.name, numbers.map((number) => isValidNumber(number, one))]),
   ),
 };
-console.log(JSON.stringify(found));
+console.log(JSON.stringify(results));

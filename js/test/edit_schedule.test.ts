@@ -1,7 +1,7 @@
 // What edits need on a device: which textures, tables and programs they share, and how previews and stages are keyed.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { stageKey } from "../src/plan/derived_values.ts";
+import { intermediateKey } from "../src/plan/derived_values.ts";
 import type { EditRequest, ResourcePool } from "../src/plan/edit_schedule.ts";
 import { type Edit, TRANSFORMS } from "../src/plan/edits.ts";
 import type { Texture, Value } from "../src/plan/schema.ts";
@@ -34,7 +34,7 @@ const PLAN = planHeader((plan) => {
 });
 const [X, Y] = PLAN.values as [Value, Value];
 
-const edit = (name: string, more: Partial<Edit> = {}): Edit => ({
+const makeEdit = (name: string, more: Partial<Edit> = {}): Edit => ({
   ...PLAIN_EDIT,
   layer: "y",
   name,
@@ -42,13 +42,13 @@ const edit = (name: string, more: Partial<Edit> = {}): Edit => ({
   parameters: [2],
   ...more,
 });
-const createRequest = (more: Partial<EditRequest>): EditRequest => ({
+const createRequest = (changes: Partial<EditRequest>): EditRequest => ({
   edits: [],
   getArray: () => new Float32Array(60),
-  unedited: [],
-  stagedKeys: [],
+  uneditedKeys: [],
+  intermediateKeys: [],
   preview: null,
-  ...more,
+  ...changes,
 });
 
 /** Gives each name, and each program's text, a number of its own. */
@@ -60,14 +60,14 @@ function createPool(maxTextureSide = 4096) {
     return names.get(name) ?? -1;
   };
   const one: ResourcePool = {
-    program: ({ source }) => number(`program ${source}`),
-    texture: (name, size) => {
+    requestProgram: ({ source }) => number(`program ${source}`),
+    requestTexture: (name, size) => {
       sizes.set(name, size);
       return number(name);
     },
-    has: (name) => names.has(name),
-    table: (of) => number(`table ${of}`),
-    array: (hash, name = `array ${hash}`) => number(name),
+    hasTexture: (name) => names.has(name),
+    requestChannelTable: (of) => number(`table ${of}`),
+    requestInjectedArray: (hash, name = `array ${hash}`) => number(name),
     maxTextureSide,
   };
   const kept = () => [...names.keys()].filter((name) => !name.startsWith("program"));
@@ -77,7 +77,7 @@ function createPool(maxTextureSide = 4096) {
 
 test("edits of one value alternate between two textures and end in one that stays", () => {
   const { one, kept, programs } = createPool();
-  const edits = ["a", "b", "c", "d"].map((name) => edit(name));
+  const edits = ["a", "b", "c", "d"].map((name) => makeEdit(name));
   const laid = lay(PLAN, createRequest({ edits }), one);
   assert.deepEqual(
     kept().filter((name) => name.startsWith("bent")),
@@ -92,9 +92,9 @@ test("edits of one value alternate between two textures and end in one that stay
 test("a table of channels is each edit's own, and an array is shared by its contents", () => {
   const { one, kept } = createPool();
   const edits = [
-    edit("a", { transform: "inject", parameters: [], array_hash: "hash" }),
-    edit("b", { channels: [1] }),
-    edit("c", { layer: "x", transform: "inject", parameters: [], array_hash: "hash" }),
+    makeEdit("a", { transform: "inject", parameters: [], array_hash: "hash" }),
+    makeEdit("b", { channels: [1] }),
+    makeEdit("c", { layer: "x", transform: "inject", parameters: [], array_hash: "hash" }),
   ];
   lay(PLAN, createRequest({ edits }), one);
   assert.deepEqual(
@@ -105,7 +105,7 @@ test("a table of channels is each edit's own, and an array is shared by its cont
 
 test("programs differ by the transform, a text of one's own, and the layers of the texture", () => {
   const text = (layers: number, transform: string | undefined, source = "") =>
-    bendProgram(layers, false, transform, edit("e", { source, parameter_names: ["p"] })).source;
+    bendProgram(layers, false, transform, makeEdit("e", { source, parameter_names: ["p"] })).source;
   const all = [
     text(1, "multiply"),
     text(2, "multiply"),
@@ -123,7 +123,7 @@ test("a preview is of its own channel, example and number of asking", () => {
   const preview = (channel: number, image: number, id = 0) =>
     lay(
       PLAN,
-      createRequest({ preview: { layer: "y", channel, image, edits: [edit("a")], id } }),
+      createRequest({ preview: { layer: "y", channel, image, edits: [makeEdit("a")], id } }),
       createPool().one,
     );
   const [of] = preview(3, 1).uniforms;
@@ -136,34 +136,34 @@ test("a preview is of its own channel, example and number of asking", () => {
 });
 
 test("previews need textures that the device can have", () => {
-  const preview = { layer: "y", channel: 0, image: 0, edits: [edit("a")], id: 0 };
+  const preview = { layer: "y", channel: 0, image: 0, edits: [makeEdit("a")], id: 0 };
   const laid = (longest: number) =>
     lay(PLAN, createRequest({ preview }), createPool(longest).one).previewKeys.length;
   assert.deepEqual([laid(3), laid(2)], [1, 0]);
 });
 
 test("a preview of channels and images that are not there is refused", () => {
-  const asked = (channel: number, image: number, edits = [edit("a")]) =>
+  const asked = (channel: number, image: number, edits = [makeEdit("a")]) =>
     checkPreview(PLAN, { layer: "y", channel, image, edits });
   asked(0, 0);
   asked(4, 1);
   for (const [channel, image] of [[5, 0], [-1, 0], [0, 2], [0, -1]] as const)
     assert.throws(() => asked(channel, image), /no preview of channel/); // biome-ignore format: pairs
-  assert.throws(() => asked(0, 0, [edit("a", { layer: "x" })]), /no preview/);
-  const inject = edit("a", { transform: "inject", parameters: [], array_hash: "h" });
+  assert.throws(() => asked(0, 0, [makeEdit("a", { layer: "x" })]), /no preview/);
+  const inject = makeEdit("a", { transform: "inject", parameters: [], array_hash: "h" });
   assert.throws(() => asked(0, 0, [inject]), /no preview/);
 });
 
 test("the stages of a value are before all edits and behind each, on or off", () => {
   const { one, kept } = createPool();
-  const edits = [edit("a"), edit("off", { enabled: false }), edit("c")];
-  const { values } = lay(PLAN, createRequest({ edits, stagedKeys: ["y"] }), one);
-  const textures = [0, 1, 2, 3].map((k) => values.get(stageKey("y", k))?.texture);
+  const edits = [makeEdit("a"), makeEdit("off", { enabled: false }), makeEdit("c")];
+  const { values } = lay(PLAN, createRequest({ edits, intermediateKeys: ["y"] }), one);
+  const textures = [0, 1, 2, 3].map((k) => values.get(intermediateKey("y", k))?.texture);
   const [before, first, off, last] = textures;
   assert.equal(before, Y.texture);
   assert.equal(first, off, "what is off changes nothing");
   assert.equal(new Set([before, first, last]).size, 3);
-  assert.equal(values.get(stageKey("y", 4)), undefined);
+  assert.equal(values.get(intermediateKey("y", 4)), undefined);
   assert.deepEqual(
     kept().filter((name) => name.startsWith("stage")),
     ["stage 1 0"],
@@ -172,12 +172,12 @@ test("the stages of a value are before all edits and behind each, on or off", ()
 
 test("what is compared without any edit needs nothing, until something was edited", () => {
   const { one, kept } = createPool();
-  const unedited = ["x", "y"];
-  assert.equal(lay(PLAN, createRequest({ unedited }), one).uneditedCopies.size, 0);
+  const uneditedKeys = ["x", "y"];
+  assert.equal(lay(PLAN, createRequest({ uneditedKeys }), one).uneditedCopies.size, 0);
   assert.deepEqual(kept(), []);
-  const bent = lay(PLAN, createRequest({ unedited, edits: [edit("a")] }), one);
+  const bent = lay(PLAN, createRequest({ uneditedKeys, edits: [makeEdit("a")] }), one);
   assert.deepEqual([...bent.uneditedCopies.keys()], [0, 1]);
-  const after = lay(PLAN, createRequest({ unedited }), one);
+  const after = lay(PLAN, createRequest({ uneditedKeys }), one);
   assert.deepEqual(
     [after.uneditedCopies.size, after.finalPasses.length],
     [0, 2],
@@ -188,45 +188,48 @@ test("what is compared without any edit needs nothing, until something was edite
 test("other numbers keep the shape of passes, another edit or compared value does not", () => {
   const { one } = createPool();
   const laid = (more: Partial<EditRequest>) => lay(PLAN, createRequest(more), one);
-  const first = laid({ edits: [edit("a")] });
-  assert.ok(sameShape(first, laid({ edits: [edit("a", { parameters: [3], mix: 0.5 })] })));
-  assert.ok(!sameShape(first, laid({ edits: [edit("b")] })), "its table of channels is another");
-  assert.ok(!sameShape(first, laid({ edits: [edit("a", { layer: "x" })] })));
-  assert.ok(!sameShape(first, laid({ edits: [edit("a", { transform: "add" })] })));
-  assert.ok(!sameShape(first, laid({ edits: [edit("a"), edit("b")] })));
-  assert.ok(!sameShape(first, laid({ edits: [edit("a")], unedited: ["y"] })));
-  assert.ok(!sameShape(first, laid({ edits: [edit("a")], stagedKeys: ["y"] })));
+  const first = laid({ edits: [makeEdit("a")] });
+  assert.ok(sameShape(first, laid({ edits: [makeEdit("a", { parameters: [3], mix: 0.5 })] })));
+  assert.ok(
+    !sameShape(first, laid({ edits: [makeEdit("b")] })),
+    "its table of channels is another",
+  );
+  assert.ok(!sameShape(first, laid({ edits: [makeEdit("a", { layer: "x" })] })));
+  assert.ok(!sameShape(first, laid({ edits: [makeEdit("a", { transform: "add" })] })));
+  assert.ok(!sameShape(first, laid({ edits: [makeEdit("a"), makeEdit("b")] })));
+  assert.ok(!sameShape(first, laid({ edits: [makeEdit("a")], uneditedKeys: ["y"] })));
+  assert.ok(!sameShape(first, laid({ edits: [makeEdit("a")], intermediateKeys: ["y"] })));
 });
 
 test("edits are checked at their bounds: channels, parameters, arrays, names", () => {
   const check = (...edits: Edit[]) => checkEdits(PLAN, edits, () => new Float32Array(2 * 5 * 6));
   const names = Array.from({ length: 9 }, (_, k) => `p${k}`);
   const text = (count: number) =>
-    edit("a", {
+    makeEdit("a", {
       transform: "glsl",
       source: "y = x;",
       parameter_names: names.slice(0, count),
       parameters: names.slice(0, count).map(() => 0),
     });
-  check(edit("a", { channels: [0, 4] }), edit("b", { channels: [] }));
-  check(text(8), edit("b", { transform: "inject", parameters: [], array_hash: "h" }));
+  check(makeEdit("a", { channels: [0, 4] }), makeEdit("b", { channels: [] }));
+  check(text(8), makeEdit("b", { transform: "inject", parameters: [], array_hash: "h" }));
   for (const wrong of [
-    edit("a", { channels: [5] }),
-    edit("a", { channels: [-1] }),
-    edit("a", { channels: [0.5] }),
-    edit("a", { parameters: [] }),
-    edit("a", { parameters: [Number.NaN] }),
-    edit("a", { mix: Number.POSITIVE_INFINITY }),
-    edit("a", { transform: "none" }),
-    edit("a", { layer: "fixed" }),
-    edit("a", { layer: "z" }),
-    edit("a", { source: "y = x;" }),
-    edit("a", { transform: "inject", parameters: [], array_hash: "h", channels: [0] }),
+    makeEdit("a", { channels: [5] }),
+    makeEdit("a", { channels: [-1] }),
+    makeEdit("a", { channels: [0.5] }),
+    makeEdit("a", { parameters: [] }),
+    makeEdit("a", { parameters: [Number.NaN] }),
+    makeEdit("a", { mix: Number.POSITIVE_INFINITY }),
+    makeEdit("a", { transform: "none" }),
+    makeEdit("a", { layer: "fixed" }),
+    makeEdit("a", { layer: "z" }),
+    makeEdit("a", { source: "y = x;" }),
+    makeEdit("a", { transform: "inject", parameters: [], array_hash: "h", channels: [0] }),
     text(9),
   ])
     assert.throws(() => check(wrong), { name: "PlanError" });
-  assert.throws(() => check(edit("a"), edit("a")), /two edits have one name/);
-  const saturation = edit("a", { transform: "saturation", parameters: [1] });
+  assert.throws(() => check(makeEdit("a"), makeEdit("a")), /two edits have one name/);
+  const saturation = makeEdit("a", { transform: "saturation", parameters: [1] });
   assert.throws(() => check(saturation), /3 or 4 channels, not 5/);
   check({ ...saturation, layer: "x" });
 });
@@ -255,7 +258,7 @@ test("a pass costs by its texels, the reads of its transform, and more where it 
     singleMap?: readonly [number, number],
   ) =>
     costOf({
-      ...numbersOfEdit(value, edit("a", { transform, parameters }), 0),
+      ...numbersOfEdit(value, makeEdit("a", { transform, parameters }), 0),
       ...(singleMap && { singleMap }),
     });
   const one = cost("multiply", [2]);

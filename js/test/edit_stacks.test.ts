@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  beforeKey,
+  beforeEditsKey,
   differenceKey,
+  intermediateKey,
   splitKey,
-  stageKey,
   uneditedKey,
 } from "../src/plan/derived_values.ts";
 import {
@@ -21,31 +21,31 @@ import type { Pass, Value } from "../src/plan/schema.ts";
 import { PLAIN_EDIT } from "./plain_edit.ts";
 import { planHeader } from "./plan_files.ts";
 
-const edit = (layer: string, change: Partial<Edit> = {}): Edit => ({
+const makeEdit = (layer: string, changes: Partial<Edit> = {}): Edit => ({
   ...PLAIN_EDIT,
   layer,
-  name: `${layer} ${JSON.stringify(change)}`,
+  name: `${layer} ${JSON.stringify(changes)}`,
   transform: "invert",
-  ...change,
+  ...changes,
 });
 
 /** A convolution's value, a module's name for it, a view of that, and what is made of them later. */
 const [template] = planHeader().values as [Value];
-const value = (key: string, texture: number, edit_pass: number, view_of: number): Value => {
+const makeValue = (key: string, texture: number, edit_pass: number, view_of: number): Value => {
   return { ...template, key, texture, edit_pass, view_of };
 };
 const plan = {
   values: [
-    value("later", 2, 5, -1),
-    value("view", 1, 3, 2),
-    value("module", 1, 3, 3),
-    value("conv", 1, 3, -1),
-    value("x", 0, -1, -1),
+    makeValue("later", 2, 5, -1),
+    makeValue("view", 1, 3, 2),
+    makeValue("module", 1, 3, 3),
+    makeValue("conv", 1, 3, -1),
+    makeValue("x", 0, -1, -1),
   ],
 };
 
 test("edits run behind the pass that makes their value, those of a view behind what it is of", () => {
-  const edits = ["later", "view", "conv", "module", "view", "x"].map((layer) => edit(layer));
+  const edits = ["later", "view", "conv", "module", "view", "x"].map((layer) => makeEdit(layer));
   const stacks = buildEditStacks(plan, edits);
   assert.deepEqual(
     stacks.map(({ value: { key }, edits: own }) => [key, own.length]),
@@ -60,12 +60,12 @@ test("edits run behind the pass that makes their value, those of a view behind w
 });
 
 test("what is edited as another value has that one's edits, but for arrays in its place", () => {
-  const step = { ...value("train.bent conv", 4, 9, -1), shares_edits_of: "conv" };
+  const step = { ...makeValue("train.bent conv", 4, 9, -1), shares_edits_of: "conv" };
   const values = [...plan.values, step];
   const stacks = buildEditStacks({ values }, [
-    edit("conv"),
-    edit("x"),
-    edit("conv", { transform: "inject", array_hash: "a hash" }),
+    makeEdit("conv"),
+    makeEdit("x"),
+    makeEdit("conv", { transform: "inject", array_hash: "a hash" }),
   ]);
   assert.deepEqual(
     stacks.map(({ value: { key }, edits }) => [key, edits.map(({ transform }) => transform)]),
@@ -93,18 +93,21 @@ test("a value lies where the last edit of it, or of what it is a view of, has le
 test("an edit that is off, mixed to nothing or of no channel does nothing", () => {
   const all = [{}, { enabled: false }, { mix: 0 }, { channels: [] }, { channels: [0], mix: 0.1 }];
   assert.deepEqual(
-    all.map((change) => isActive(edit("x", change))),
+    all.map((change) => isActive(makeEdit("x", change))),
     [true, false, false, false, true],
   );
 });
 
 test("keys of what follows from a value lead back to it", () => {
   assert.deepEqual(splitKey("a.b:2"), ["", "a.b:2"]);
-  assert.deepEqual(splitKey(beforeKey("a.b:2")), ["before", "a.b:2"]);
+  assert.deepEqual(splitKey(beforeEditsKey("a.b:2")), ["before", "a.b:2"]);
   assert.deepEqual(splitKey(uneditedKey("x")), ["without", "x"]);
-  assert.deepEqual(splitKey(stageKey("a.b:2", 3)), ["stage 3", "a.b:2"]);
-  const stages = [0, 1, 10].map((k) => stageKey("x", k));
-  assert.equal(new Set([...stages, beforeKey("x"), uneditedKey("x"), differenceKey("x")]).size, 6);
+  assert.deepEqual(splitKey(intermediateKey("a.b:2", 3)), ["stage 3", "a.b:2"]);
+  const stages = [0, 1, 10].map((k) => intermediateKey("x", k));
+  assert.equal(
+    new Set([...stages, beforeEditsKey("x"), uneditedKey("x"), differenceKey("x")]).size,
+    6,
+  );
 });
 
 test("a value elsewhere is read from there, in the same layout", () => {

@@ -12,7 +12,7 @@ import {
   serializeActiveEdits,
   setEdits,
   undoEdits,
-  uniqueName,
+  uniqueEditName,
 } from "../src/state/edits.ts";
 import { PLAIN_EDIT } from "./plain_edit.ts";
 import "./text_imports.ts";
@@ -20,7 +20,7 @@ import "./text_imports.ts";
 const { RequestedEdits: WantedEdits } = await import("../src/engine/requested_edits.ts");
 const { PageStore: Store } = await import("../src/engine/page_store.ts");
 
-const edit = (name: string, more: Partial<Edit> = {}): Edit => ({
+const makeEdit = (name: string, more: Partial<Edit> = {}): Edit => ({
   ...PLAIN_EDIT,
   layer: "conv",
   name,
@@ -32,87 +32,89 @@ const edit = (name: string, more: Partial<Edit> = {}): Edit => ({
 /** A state behind so many steps: after step k the only edit is called k. */
 function stateAfter(steps: number) {
   const state = editState();
-  for (let k = 1; k <= steps; k++) setEdits(state, [edit(`${k}`)]);
+  for (let k = 1; k <= steps; k++) setEdits(state, [makeEdit(`${k}`)]);
   return state;
 }
-const now = (state: ReturnType<typeof editState>): string | undefined =>
-  state.presentEdits.peek().edits[0]?.name;
+const currentEditName = (state: ReturnType<typeof editState>): string | undefined =>
+  state.currentEdits.peek().edits[0]?.name;
 
 test("so many steps as the limit says can be undone, down to the beginning", () => {
   const state = stateAfter(MOST_STEPS);
-  assert.equal(state.pastEdits.peek().length, MOST_STEPS);
+  assert.equal(state.undoStack.peek().length, MOST_STEPS);
   for (let k = 0; k < MOST_STEPS; k++) undoEdits(state);
-  assert.equal(now(state), undefined);
-  assert.equal(state.futureEdits.peek().length, MOST_STEPS);
+  assert.equal(currentEditName(state), undefined);
+  assert.equal(state.redoStack.peek().length, MOST_STEPS);
   for (let k = 0; k < MOST_STEPS; k++) redoEdits(state);
-  assert.equal(now(state), `${MOST_STEPS}`);
+  assert.equal(currentEditName(state), `${MOST_STEPS}`);
 });
 
 test("beyond the limit the oldest steps go, and the newest are undone first", () => {
   const state = stateAfter(MOST_STEPS + 2);
-  assert.equal(state.pastEdits.peek().length, MOST_STEPS);
+  assert.equal(state.undoStack.peek().length, MOST_STEPS);
   undoEdits(state);
-  assert.equal(now(state), `${MOST_STEPS + 1}`);
+  assert.equal(currentEditName(state), `${MOST_STEPS + 1}`);
   for (let k = 0; k < MOST_STEPS; k++) undoEdits(state);
-  assert.equal(now(state), "2");
+  assert.equal(currentEditName(state), "2");
   undoEdits(state); // nothing is left
-  assert.equal(now(state), "2");
+  assert.equal(currentEditName(state), "2");
 });
 
 test("a change behind an undo takes the place of what was undone", () => {
   const state = stateAfter(3);
   undoEdits(state);
   undoEdits(state);
-  setEdits(state, [edit("other")]);
+  setEdits(state, [makeEdit("other")]);
   redoEdits(state);
-  assert.equal(now(state), "other");
-  assert.deepEqual([state.pastEdits.peek().length, state.futureEdits.peek().length], [2, 0]);
+  assert.equal(currentEditName(state), "other");
+  assert.deepEqual([state.undoStack.peek().length, state.redoStack.peek().length], [2, 0]);
 });
 
 test("an undo keeps how many of the weights' edits are made at each step", () => {
   const state = editState();
-  state.presentEdits.value = { edits: [], weights: 3 };
-  setEdits(state, [edit("a")]);
-  assert.equal(state.presentEdits.peek().weights, 3);
-  state.presentEdits.value = { ...state.presentEdits.peek(), weights: 4 };
+  state.currentEdits.value = { edits: [], weights: 3 };
+  setEdits(state, [makeEdit("a")]);
+  assert.equal(state.currentEdits.peek().weights, 3);
+  state.currentEdits.value = { ...state.currentEdits.peek(), weights: 4 };
   undoEdits(state);
-  assert.equal(state.presentEdits.peek().weights, 3);
+  assert.equal(state.currentEdits.peek().weights, 3);
   redoEdits(state);
-  assert.equal(state.presentEdits.peek().weights, 4);
+  assert.equal(state.currentEdits.peek().weights, 4);
 });
 
 test("an edit acts unless it is off, mixed with 0 or of no channel", () => {
   const edits = [
-    edit("all"),
-    edit("off", { enabled: false }),
-    edit("unmixed", { mix: 0 }),
-    edit("hardly", { mix: 2 ** -20 }),
-    edit("none", { channels: [] }),
-    edit("first", { channels: [0] }),
+    makeEdit("all"),
+    makeEdit("off", { enabled: false }),
+    makeEdit("unmixed", { mix: 0 }),
+    makeEdit("hardly", { mix: 2 ** -20 }),
+    makeEdit("none", { channels: [] }),
+    makeEdit("first", { channels: [0] }),
   ];
   assert.deepEqual(
     activeEdits(edits).map(({ name }) => name),
     ["all", "hardly", "first"],
   );
-  assert.ok(hasGpuOnlyEdits([edit("own", { transform: "glsl" })]));
-  assert.ok(!hasGpuOnlyEdits([edit("own", { transform: "glsl", enabled: false }), edit("all")]));
+  assert.ok(hasGpuOnlyEdits([makeEdit("own", { transform: "glsl" })]));
+  assert.ok(
+    !hasGpuOnlyEdits([makeEdit("own", { transform: "glsl", enabled: false }), makeEdit("all")]),
+  );
 });
 
 test("the parity check has the edits that act, and nothing while others are shown", () => {
   const state = editState();
   assert.equal(serializeActiveEdits(state), "");
-  state.withoutEdits.value = true;
+  state.areEditsBypassed.value = true;
   assert.equal(serializeActiveEdits(state), "", "without any edit nothing else is shown");
-  setEdits(state, [edit("a"), edit("b", { enabled: false })]);
+  setEdits(state, [makeEdit("a"), makeEdit("b", { enabled: false })]);
   assert.equal(serializeActiveEdits(state), null);
-  state.withoutEdits.value = false;
-  assert.deepEqual(JSON.parse(serializeActiveEdits(state) ?? ""), [edit("a")]);
+  state.areEditsBypassed.value = false;
+  assert.deepEqual(JSON.parse(serializeActiveEdits(state) ?? ""), [makeEdit("a")]);
   // From either side, and with its fields in any order.
-  const turned = Object.fromEntries(Object.entries(edit("a")).reverse()) as unknown as Edit;
+  const turned = Object.fromEntries(Object.entries(makeEdit("a")).reverse()) as unknown as Edit;
   const before = serializeActiveEdits(state);
   setEdits(state, [turned]);
   assert.equal(serializeActiveEdits(state), before);
-  state.featureEdits.value = [edit("code", { skips_upstream: true })];
+  state.featureEdits.value = [makeEdit("code", { skips_upstream: true })];
   assert.equal(serializeActiveEdits(state), null);
   assert.deepEqual(
     state.engineEdits.peek().map(({ name }) => name),
@@ -121,14 +123,17 @@ test("the parity check has the edits that act, and nothing while others are show
 });
 
 test("a free name has the next number that no edit has", () => {
-  assert.equal(uniqueName([], "blur"), "blur");
-  assert.equal(uniqueName([edit("blur")], "blur"), "blur-2");
-  assert.equal(uniqueName([edit("blur"), edit("blur-2"), edit("blur-4")], "blur"), "blur-3");
+  assert.equal(uniqueEditName([], "blur"), "blur");
+  assert.equal(uniqueEditName([makeEdit("blur")], "blur"), "blur-2");
+  assert.equal(
+    uniqueEditName([makeEdit("blur"), makeEdit("blur-2"), makeEdit("blur-4")], "blur"),
+    "blur-3",
+  );
 });
 
 const MIB = 2 ** 20;
-const injection = (array_hash: string, channels: readonly number[] | null = null): Edit =>
-  edit("injection", { transform: "inject", array_hash, channels });
+const makeInjection = (array_hash: string, channels: readonly number[] | null = null): Edit =>
+  makeEdit("injection", { transform: "inject", array_hash, channels });
 
 /** A session with one layer that records its edits. */
 function layerSession(nchw: readonly [number, number, number, number]) {
@@ -149,12 +154,12 @@ test("an array of the chosen channels' size is injected, and one of another size
   const left: (readonly Edit[])[] = [];
   const wanted = new WantedEdits(store, (edits) => left.push(edits));
   const { session, given } = layerSession([2, 4, 3, 5]);
-  const [two, all] = [injection("two channels", [1, 3]), injection("all channels")];
+  const [two, all] = [makeInjection("two channels", [1, 3]), makeInjection("all channels")];
   wanted.request([two, all]);
   assert.equal(await wanted.applyTo(session, false), true);
   assert.deepEqual(given, [[two, all]]);
   assert.deepEqual(left, []);
-  const wrong = injection("all channels", [1, 3]);
+  const wrong = makeInjection("all channels", [1, 3]);
   wanted.request([two, wrong]);
   await wanted.applyTo(session, true);
   assert.deepEqual(given.slice(1), [[two]]);
@@ -166,11 +171,11 @@ test("an array stays in the page's store only while an edit injects it", () => {
   const wanted = new WantedEdits(store, () => undefined);
   const put = (hash: string) => store.add(hash, new Uint8Array(65 * MIB), 1); // beyond the cache
   put("first");
-  wanted.request([injection("first")]);
+  wanted.request([makeInjection("first")]);
   store.release("first"); // its first holder
   assert.deepEqual(store.hashes, ["first"]);
   put("second");
-  wanted.request([injection("second")]);
+  wanted.request([makeInjection("second")]);
   store.release("second");
   assert.deepEqual(store.hashes, ["second"]);
   wanted.dispose();

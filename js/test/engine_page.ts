@@ -5,7 +5,7 @@ import { pageStore } from "../src/engine/page_store.ts";
 import type { Engine, NetworkContent } from "../src/engine/types.ts";
 import type { DrawJob, Session } from "../src/plan/runtime.ts";
 import type { GlDevice } from "../src/webgl/gl_device.ts";
-import { WEBGL } from "../src/webgl/runtime.ts";
+import { WEBGL_RUNTIME } from "../src/webgl/runtime.ts";
 
 const store = pageStore();
 const events: string[] = [];
@@ -15,13 +15,13 @@ const skippedEdits: string[][] = [];
 const counters = { uploaded: 0, patched: 0, compiled: 0, sessions: 0 };
 
 const makeEngine = () =>
-  createEngine(WEBGL, {
+  createEngine(WEBGL_RUNTIME, {
     onProgress: ({ stage }) => {
       if (events.at(-1) !== stage) events.push(stage);
     },
-    onLost: () => events.push("lost"),
-    onRestored: () => events.push("restored"),
-    onTimed: () => events.push("timed"),
+    onContextLost: () => events.push("lost"),
+    onContextRestored: () => events.push("restored"),
+    onRunTimed: () => events.push("timed"),
     onRunRate: () => undefined,
     onSkippedEdits: (edits) => skippedEdits.push(edits.map(({ name }) => name)),
     isBusy: () => false,

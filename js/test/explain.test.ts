@@ -1,9 +1,9 @@
 // What Explain says of a number, beside the same number by its definition, one after the other over whole tensors.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { groupNormalization, normalize } from "../src/explain/chain.ts";
+import { groupNormalization, normalize } from "../src/explain/computation_chain.ts";
 import { concatenatedElement, gatheredElement, interpolate } from "../src/explain/data_movement.ts";
-import { type FieldExtents, sourceExtents, unionExtents } from "../src/explain/field_extents.ts";
+import { type FieldExtents, operandExtents, unionExtents } from "../src/explain/field_extents.ts";
 import { parseFormula } from "../src/explain/formula.ts";
 import { responseNormTerms } from "../src/explain/local_response_norm.ts";
 import { createMappings, type Mask, mapMask } from "../src/explain/masks.ts";
@@ -15,21 +15,21 @@ import { coordinates, flatIndex, sizeOf, type Tensor } from "../src/explain/tens
 import { slidingTaps, transposedTaps } from "../src/explain/window.ts";
 import { windowMargins } from "../src/explain/window_margins.ts";
 import type { AxisWindow, IndexMap } from "../src/plan/schema.ts";
-import { layer, operand } from "./layer_records.ts";
+import { makeLayer, makeOperand } from "./layer_records.ts";
 
 /** Numbers that differ everywhere, the same in every run. */
-function numbers(key: string, ...shape: number[]): Tensor {
+function randomTensor(key: string, ...shape: number[]): Tensor {
   const data = Float32Array.from({ length: sizeOf(shape) }, (_, i) => Math.sin(i * 12.9898 + 1));
   return { key, shape, data };
 }
 
-const at = ({ data, shape }: Tensor, ...where: number[]): number =>
+const elementAt = ({ data, shape }: Tensor, ...where: number[]): number =>
   data[flatIndex(shape, where)] ?? Number.NaN;
-const inside = (one: number, size: number): boolean => one >= 0 && one < size;
-const near = (found: number | undefined, expected: number, what: unknown): void =>
+const isInside = (one: number, size: number): boolean => one >= 0 && one < size;
+const assertNear = (found: number | undefined, expected: number, what: unknown): void =>
   assert.ok(Math.abs((found ?? Number.NaN) - expected) < 1e-9, `${what}: ${found} for ${expected}`);
 
-function windowOf(
+function inputWindow(
   kernel: readonly number[],
   strides: readonly number[],
   begins: readonly number[],
@@ -39,41 +39,46 @@ function windowOf(
 }
 
 /** Where padding reads, by its kind. */
-const REPEATED: Record<string, (one: number, size: number) => number> = {
+const REPEATED_PADDINGS: Record<string, (one: number, size: number) => number> = {
   zeros: (one) => one,
   reflect: (one, size) => (one < 0 ? -one : one >= size ? 2 * (size - 1) - one : one),
 };
 
 for (const mode of ["zeros", "reflect"]) {
   test(`a convolution's number is the sum of its products, ${mode} around`, () => {
-    const [x, weight] = [numbers("x", 2, 4, 6, 7), numbers("w", 6, 2, 3, 2)];
+    const [x, weight] = [randomTensor("x", 2, 4, 6, 7), randomTensor("w", 6, 2, 3, 2)];
     const output = [2, 6, 3, 8];
-    const window = windowOf([3, 2], [2, 1], [2, 1], [2, 1]);
+    const window = inputWindow([3, 2], [2, 1], [2, 1], [2, 1]);
     const attributes = { group: 2, ...(mode === "zeros" ? {} : { padding_mode: mode }) };
-    const conv = layer("conv", "Conv", ["x"], { attributes, window, output_shape: output });
+    const conv = makeLayer("conv", "Conv", ["x"], { attributes, window, output_shape: output });
     for (let i = 0; i < sizeOf(output); i++) {
       const [n = 0, o = 0, y = 0, column = 0] = coordinates(output, i);
       let sum = 0;
       for (let k = 0; k < 2; k++)
         for (let ky = 0; ky < 3; ky++)
           for (let kx = 0; kx < 2; kx++) {
-            const repeat = REPEATED[mode];
+            const repeat = REPEATED_PADDINGS[mode];
             assert.ok(repeat);
             const [sy, sx] = [repeat(2 * y - 2 + 2 * ky, 6), repeat(column - 1 + kx, 7)];
-            if (!inside(sy, 6) || !inside(sx, 7)) continue;
-            sum += at(x, n, 2 * Math.floor(o / 3) + k, sy, sx) * at(weight, o, k, ky, kx);
+            if (!isInside(sy, 6) || !isInside(sx, 7)) continue;
+            sum +=
+              elementAt(x, n, 2 * Math.floor(o / 3) + k, sy, sx) * elementAt(weight, o, k, ky, kx);
           }
-      near(convolutionProducts(conv, x, weight, i)?.sum, sum, coordinates(output, i));
+      assertNear(convolutionProducts(conv, x, weight, i)?.sum, sum, coordinates(output, i));
     }
   });
 }
 
 test("a transposed convolution's number is the sum of what its pixels give it", () => {
-  const [x, weight] = [numbers("x", 2, 4, 3, 4), numbers("w", 4, 3, 4, 3)];
+  const [x, weight] = [randomTensor("x", 2, 4, 3, 4), randomTensor("w", 4, 3, 4, 3)];
   const output = [2, 6, 6, 12];
-  const window = windowOf([4, 3], [2, 3], [1, 0], [1, 2]);
+  const window = inputWindow([4, 3], [2, 3], [1, 0], [1, 2]);
   const attributes = { group: 2 };
-  const conv = layer("up", "ConvTranspose", ["x"], { attributes, window, output_shape: output });
+  const conv = makeLayer("up", "ConvTranspose", ["x"], {
+    attributes,
+    window,
+    output_shape: output,
+  });
   const sums = new Float64Array(sizeOf(output));
   for (let i = 0; i < x.data.length; i++) {
     const [n = 0, c = 0, y = 0, column = 0] = coordinates(x.shape, i);
@@ -81,29 +86,32 @@ test("a transposed convolution's number is the sum of what its pixels give it", 
       for (let ky = 0; ky < 4; ky++)
         for (let kx = 0; kx < 3; kx++) {
           const [oy, ox] = [2 * y - 1 + ky, 3 * column + 2 * kx];
-          if (!inside(oy, 6) || !inside(ox, 12)) continue;
+          if (!isInside(oy, 6) || !isInside(ox, 12)) continue;
           const to = flatIndex(output, [n, 3 * Math.floor(c / 2) + o, oy, ox]);
-          sums[to] = (sums[to] ?? 0) + (x.data[i] ?? 0) * at(weight, c, o, ky, kx);
+          sums[to] = (sums[to] ?? 0) + (x.data[i] ?? 0) * elementAt(weight, c, o, ky, kx);
         }
   }
   for (const [i, sum] of sums.entries())
-    near(convolutionProducts(conv, x, weight, i)?.sum, sum, coordinates(output, i));
+    assertNear(convolutionProducts(conv, x, weight, i)?.sum, sum, coordinates(output, i));
 });
 
 test("a dense layer's number is a row times a column", () => {
-  const [x, weight] = [numbers("x", 3, 5), numbers("w", 4, 5)];
-  const gemm = layer("gemm", "Gemm", ["x"], { attributes: { transB: 1 }, output_shape: [3, 4] });
+  const [x, weight] = [randomTensor("x", 3, 5), randomTensor("w", 4, 5)];
+  const gemm = makeLayer("gemm", "Gemm", ["x"], {
+    attributes: { transB: 1 },
+    output_shape: [3, 4],
+  });
   for (let i = 0; i < 12; i++) {
     const [row = 0, column = 0] = coordinates([3, 4], i);
     let sum = 0;
-    for (let k = 0; k < 5; k++) sum += at(x, row, k) * at(weight, column, k);
-    near(denseProducts(gemm, x, weight, i)?.sum, sum, [row, column]);
+    for (let k = 0; k < 5; k++) sum += elementAt(x, row, k) * elementAt(weight, column, k);
+    assertNear(denseProducts(gemm, x, weight, i)?.sum, sum, [row, column]);
   }
 });
 
 test("of equal pixels the first is a maximum's, and NaN is larger than any number", () => {
-  const window = windowOf([2, 3], [1, 1], [0, 0]);
-  const most = layer("most", "MaxPool", ["x"], { window, output_shape: [1, 1, 1, 1] });
+  const window = inputWindow([2, 3], [1, 1], [0, 0]);
+  const most = makeLayer("most", "MaxPool", ["x"], { window, output_shape: [1, 1, 1, 1] });
   const of = (...data: number[]) =>
     poolWindow(most, { key: "x", shape: [1, 1, 2, 3], data: Float32Array.from(data) }, 0)?.argmax;
   assert.equal(of(0, 5, 1, 5, 5, 2), 1);
@@ -112,38 +120,45 @@ test("of equal pixels the first is a maximum's, and NaN is larger than any numbe
 });
 
 test("an average is divided by the pixels in the map, or by those of the padding too", () => {
-  const x = numbers("x", 1, 2, 5, 5);
+  const x = randomTensor("x", 1, 2, 5, 5);
   for (const include of [0, 1]) {
     // In ceil mode: the last window begins in the map and ends behind its padding.
-    const window = windowOf([4, 4], [2, 2], [1, 1]);
+    const window = inputWindow([4, 4], [2, 2], [1, 1]);
     const attributes = { count_include_pad: include };
     const output = [1, 2, 3, 3];
-    const mean = layer("mean", "AveragePool", ["x"], { attributes, window, output_shape: output });
+    const mean = makeLayer("mean", "AveragePool", ["x"], {
+      attributes,
+      window,
+      output_shape: output,
+    });
     for (let i = 0; i < sizeOf(output); i++) {
       const [n = 0, c = 0, y = 0, column = 0] = coordinates(output, i);
       let [sum, count] = [0, 0];
       for (let ky = 0; ky < 4; ky++)
         for (let kx = 0; kx < 4; kx++) {
           const [sy, sx] = [2 * y - 1 + ky, 2 * column - 1 + kx];
-          const own = inside(sy, 5) && inside(sx, 5);
-          if (own) sum += at(x, n, c, sy, sx);
+          const own = isInside(sy, 5) && isInside(sx, 5);
+          if (own) sum += elementAt(x, n, c, sy, sx);
           if (own || (include === 1 && sy < 6 && sx < 6)) count++;
         }
       const found = poolWindow(mean, x, i);
       assert.equal(found?.divisor, count, `${coordinates(output, i)}`);
-      near(found?.value, sum / count, coordinates(output, i));
+      assertNear(found?.value, sum / count, coordinates(output, i));
     }
   }
 });
 
 test("a softmax goes along an axis that is counted from either end", () => {
-  const x = numbers("x", 2, 3, 4);
+  const x = randomTensor("x", 2, 3, 4);
   for (const axis of [1, -2]) {
-    const one = layer("share", "Softmax", ["x"], { attributes: { axis }, output_shape: [2, 3, 4] });
+    const one = makeLayer("share", "Softmax", ["x"], {
+      attributes: { axis },
+      output_shape: [2, 3, 4],
+    });
     for (let i = 0; i < 24; i++) {
       const [n = 0, , k = 0] = coordinates([2, 3, 4], i);
-      const powers = [0, 1, 2].map((c) => Math.exp(at(x, n, c, k)));
-      near(
+      const powers = [0, 1, 2].map((c) => Math.exp(elementAt(x, n, c, k)));
+      assertNear(
         softmaxTerms(one, x, i)?.value,
         Math.exp(x.data[i] ?? 0) / powers.reduce((a, b) => a + b),
         i,
@@ -153,15 +168,15 @@ test("a softmax goes along an axis that is counted from either end", () => {
 });
 
 /** What a norm makes of an element, by all that are normalised together. */
-function standard(x: Tensor, i: number, together: (j: number) => boolean): number {
-  const own = [...x.data].filter((_, j) => together(j));
+function standardize(x: Tensor, i: number, isInGroup: (j: number) => boolean): number {
+  const own = [...x.data].filter((_, j) => isInGroup(j));
   const mean = own.reduce((a, b) => a + b) / own.length;
   const variance = own.reduce((sum, v) => sum + (v - mean) ** 2, 0) / own.length;
   return ((x.data[i] ?? 0) - mean) / Math.sqrt(variance + 1e-5);
 }
 
 test("norms of the picture itself go by the numbers that belong together", () => {
-  const x = numbers("x", 2, 6, 3, 2);
+  const x = randomTensor("x", 2, 6, 3, 2);
   const norms: [string, Record<string, number>, (a: number[], b: number[]) => boolean][] = [
     [
       "GroupNormalization",
@@ -173,12 +188,16 @@ test("norms of the picture itself go by the numbers that belong together", () =>
     ["LayerNormalization", { axis: 1 }, () => true],
   ];
   const tensors = new Map([["x", x]]);
-  const operands = [operand(x)];
+  const operands = [makeOperand(x)];
   for (const [operator, attributes, same] of norms) {
-    const norm = layer("norm", operator, ["x"], { attributes, operands, output_shape: x.shape });
+    const norm = makeLayer("norm", operator, ["x"], {
+      attributes,
+      operands,
+      output_shape: x.shape,
+    });
     for (let i = 0; i < x.data.length; i++) {
       const own = coordinates(x.shape, i);
-      const expected = standard(x, i, (j) => {
+      const expected = standardize(x, i, (j) => {
         const other = coordinates(x.shape, j);
         return own[0] === other[0] && same(own, other);
       });
@@ -189,12 +208,16 @@ test("norms of the picture itself go by the numbers that belong together", () =>
 });
 
 test("a number of a concatenation is one of its parts'", () => {
-  const parts = [numbers("a", 2, 3, 2), numbers("b", 2, 1, 2), numbers("c", 2, 4, 2)];
+  const parts = [
+    randomTensor("a", 2, 3, 2),
+    randomTensor("b", 2, 1, 2),
+    randomTensor("c", 2, 4, 2),
+  ];
   const tensors = new Map(parts.map((part) => [part.key, part]));
-  const operands = parts.map((part) => operand(part));
+  const operands = parts.map((part) => makeOperand(part));
   const output = [2, 8, 2];
   for (const axis of [1, -2]) {
-    const cat = layer("cat", "Concat", ["a", "b", "c"], {
+    const cat = makeLayer("cat", "Concat", ["a", "b", "c"], {
       attributes: { axis },
       operands,
       output_shape: output,
@@ -206,20 +229,20 @@ test("a number of a concatenation is one of its parts'", () => {
       assert.ok(part);
       const found = concatenatedElement(cat, tensors, i);
       assert.deepEqual([found?.key, found?.index], [part.key, flatIndex(part.shape, [n, own, w])]);
-      assert.equal(found?.value, at(part, n, own, w));
+      assert.equal(found?.value, elementAt(part, n, own, w));
     }
   }
 });
 
 /** Every second place of the middle axis, backwards; and places of a list along the last one. */
-const MOVES: readonly IndexMap[] = [
+const INDEX_MAPS: readonly IndexMap[] = [
   { sizes: [2, 3, 2], strides: [10, -4, 1], offset: 8, axis: -1, table: [] },
   { sizes: [4, 5], strides: [5, 0], offset: 0, axis: 1, table: [4, 0, 3, 0, 1] },
 ];
 
 test("an operand's elements are those that all its moves lead to", () => {
-  const x = numbers("x", 4, 5);
-  const one = operand(x, [2, 3, 2], MOVES);
+  const x = randomTensor("x", 4, 5);
+  const one = makeOperand(x, [2, 3, 2], INDEX_MAPS);
   const read = operandTensor(one, new Map([["x", x]]));
   assert.deepEqual(read?.shape, [2, 3, 2]);
   const table = [4, 0, 3, 0, 1];
@@ -227,54 +250,54 @@ test("an operand's elements are those that all its moves lead to", () => {
     const [a = 0, b = 0, c = 0] = coordinates([2, 3, 2], i);
     // Of a 4×5 with its columns in the list's order.
     const before = 8 + 10 * a - 4 * b + c;
-    const expected = at(x, Math.floor(before / 5), table[before % 5] ?? -1);
+    const expected = elementAt(x, Math.floor(before / 5), table[before % 5] ?? -1);
     assert.equal(read?.data[i], expected);
     assert.equal(operandElement(one, new Map([["x", x]]), i)?.value, expected);
   }
 });
 
 test("what is chosen by numbers is where they say, counted from the end where negative", () => {
-  const x = numbers("x", 2, 4, 3);
+  const x = randomTensor("x", 2, 4, 3);
   const rows = { key: "rows", shape: [2, 2], data: Float32Array.from([3, 0, -1, 2]) };
   const own = { key: "own", shape: [2, 1, 3], data: Float32Array.from([3, 0, -1, 2, -4, 1]) };
   const tensors = new Map([x, rows, own].map((one) => [one.key, one]));
   const wrapped = (row: number): number => (row < 0 ? row + 4 : row);
-  const slices = layer("y", "Gather", ["x", "rows"], {
+  const slices = makeLayer("y", "Gather", ["x", "rows"], {
     attributes: { axis: -2 },
-    operands: [operand(x), operand(rows)],
+    operands: [makeOperand(x), makeOperand(rows)],
     output_shape: [2, 2, 2, 3],
   });
   for (let i = 0; i < 24; i++) {
     const [n = 0, a = 0, b = 0, c = 0] = coordinates([2, 2, 2, 3], i);
-    const row = at(rows, a, b);
+    const row = elementAt(rows, a, b);
     const found = gatheredElement(slices, tensors, i);
-    assert.equal(found?.by.value, row);
-    assert.equal(found?.copied.value, at(x, n, wrapped(row), c));
+    assert.equal(found?.indexElement.value, row);
+    assert.equal(found?.copied.value, elementAt(x, n, wrapped(row), c));
   }
-  const each = layer("y", "GatherElements", ["x", "own"], {
+  const each = makeLayer("y", "GatherElements", ["x", "own"], {
     attributes: { axis: 1 },
-    operands: [operand(x), operand(own)],
+    operands: [makeOperand(x), makeOperand(own)],
     output_shape: own.shape,
   });
   for (let i = 0; i < 6; i++) {
     const [n = 0, , c = 0] = coordinates(own.shape, i);
     assert.equal(
       gatheredElement(each, tensors, i)?.copied.value,
-      at(x, n, wrapped(own.data[i] ?? 0), c),
+      elementAt(x, n, wrapped(own.data[i] ?? 0), c),
     );
   }
 });
 
 test("operands are broadcast, and their formula is of their numbers in order", () => {
-  const [x, gate] = [numbers("x", 2, 3, 2, 4), numbers("gate", 3, 1, 1)];
+  const [x, gate] = [randomTensor("x", 2, 3, 2, 4), randomTensor("gate", 3, 1, 1)];
   const tensors = new Map([
     ["x", x],
     ["gate", gate],
   ]);
-  const half = { ...operand(x), kind: "number", key: "", number: 0.5, shape: [] } as const;
-  const one = layer("y", "Where", ["x", "gate"], {
+  const half = { ...makeOperand(x), kind: "number", key: "", number: 0.5, shape: [] } as const;
+  const one = makeLayer("y", "Where", ["x", "gate"], {
     explanation: "elementwise",
-    operands: [operand(gate), operand(x), half],
+    operands: [makeOperand(gate), makeOperand(x), half],
     output_shape: x.shape,
   });
   for (let i = 0; i < x.data.length; i++) {
@@ -292,8 +315,8 @@ test("operands are broadcast, and their formula is of their numbers in order", (
 });
 
 test("a product of matrices tells which elements each of its products is of", () => {
-  const [a, b] = [numbers("a", 2, 1, 4, 3), numbers("b", 3, 5, 3)];
-  const one = layer("y", "MatMul", ["a", "b"], {
+  const [a, b] = [randomTensor("a", 2, 1, 4, 3), randomTensor("b", 3, 5, 3)];
+  const one = makeLayer("y", "MatMul", ["a", "b"], {
     attributes: { transB: 1 },
     output_shape: [2, 3, 4, 5],
   });
@@ -301,19 +324,23 @@ test("a product of matrices tells which elements each of its products is of", ()
     const [n = 0, m = 0, row = 0, column = 0] = coordinates([2, 3, 4, 5], i);
     const found = denseProducts(one, a, b, i);
     for (let k = 0; k < 3; k++) {
-      const [left, right] = found?.pair(k) ?? [];
+      const [left, right] = found?.factorIndices(k) ?? [];
       assert.equal(left, flatIndex(a.shape, [n, 0, row, k]));
       assert.equal(right, flatIndex(b.shape, [m, column, k]));
-      near(found?.contributions[k], at(a, n, 0, row, k) * at(b, m, column, k), i);
+      assertNear(
+        found?.contributions[k],
+        elementAt(a, n, 0, row, k) * elementAt(b, m, column, k),
+        i,
+      );
     }
   }
 });
 
 test("an enlarged pixel is mixed of its neighbours by their distance", () => {
-  const x = numbers("x", 1, 1, 3, 4);
+  const x = randomTensor("x", 1, 1, 3, 4);
   const output = [1, 1, 6, 8];
   const attributes = { mode: "linear", coordinate_transformation_mode: "half_pixel" };
-  const larger = layer("larger", "Resize", ["x"], { attributes, output_shape: output });
+  const larger = makeLayer("larger", "Resize", ["x"], { attributes, output_shape: output });
   const clamped = (one: number, size: number): number => Math.min(size - 1, Math.max(0, one));
   for (let i = 0; i < sizeOf(output); i++) {
     const [, , y = 0, column = 0] = coordinates(output, i);
@@ -323,27 +350,27 @@ test("an enlarged pixel is mixed of its neighbours by their distance", () => {
         const share =
           Math.max(0, 1 - Math.abs((y + 0.5) / 2 - 0.5 - sy)) *
           Math.max(0, 1 - Math.abs((column + 0.5) / 2 - 0.5 - sx));
-        expected += share * at(x, 0, 0, clamped(sy, 3), clamped(sx, 4));
+        expected += share * elementAt(x, 0, 0, clamped(sy, 3), clamped(sx, 4));
       }
-    near(interpolate(larger, x, i)?.value, expected, [y, column]);
+    assertNear(interpolate(larger, x, i)?.value, expected, [y, column]);
   }
 });
 
 test("a local response goes by the channels around, one more behind where their number is even", () => {
-  const x = numbers("x", 1, 6, 1, 2);
+  const x = randomTensor("x", 1, 6, 1, 2);
   for (const [size, before, behind, told] of [
     [4, 1, 2, {}],
     [3, 1, 1, {}],
     [2, 1, 0, { before: 1 }],
   ] as const) {
     const attributes = { ...told, size, alpha: 0.3, beta: 0.6, bias: 1.5 };
-    const norm = layer("lrn", "LRN", ["x"], { attributes, output_shape: x.shape });
+    const norm = makeLayer("lrn", "LRN", ["x"], { attributes, output_shape: x.shape });
     for (let i = 0; i < 12; i++) {
       const [, own = 0, , column = 0] = coordinates(x.shape, i);
       let squares = 0;
       for (let c = Math.max(0, own - before); c <= Math.min(5, own + behind); c++)
-        squares += at(x, 0, c, 0, column) ** 2;
-      near(
+        squares += elementAt(x, 0, c, 0, column) ** 2;
+      assertNear(
         responseNormTerms(norm, x, i).value,
         (x.data[i] ?? 0) / (1.5 + (0.3 / size) * squares) ** 0.6,
         own,
@@ -362,11 +389,11 @@ test("functions of one number have both their tails, and their thresholds", () =
     [-12, 0],
     [12, 12],
   ] as const)
-    near(gelu.evaluate(x), expected, `gelu ${x}`);
+    assertNear(gelu.evaluate(x), expected, `gelu ${x}`);
   const soft = parseFormula("where(1.5 * x > 4, x, softplus(1.5 * x) / 1.5)");
-  near(soft.evaluate(2.6), Math.log1p(Math.exp(3.9)) / 1.5, "below the threshold");
-  near(soft.evaluate(2.7), 2.7, "above it");
-  near(soft.evaluate(-9), Math.log1p(Math.exp(-13.5)) / 1.5, "far below");
+  assertNear(soft.evaluate(2.6), Math.log1p(Math.exp(3.9)) / 1.5, "below the threshold");
+  assertNear(soft.evaluate(2.7), 2.7, "above it");
+  assertNear(soft.evaluate(-9), Math.log1p(Math.exp(-13.5)) / 1.5, "far below");
 });
 
 test("formulas are read as Python reads them, and written as people write them", () => {
@@ -394,7 +421,7 @@ test("formulas are read as Python reads them, and written as people write them",
     ["a - b * floor(a / b)", 0, 0, "a − b · floor(a / b)"],
   ] as const) {
     const found = parseFormula(source, { row: 3, column: 4 }, { a: -3, b: -0.5, c: 4 });
-    near(found.evaluate(x), expected, source);
+    assertNear(found.evaluate(x), expected, source);
     assert.equal(found.text, text);
   }
   for (const wrong of ["x +", "y", "window(x)", "max(0, x", "x $ 2", "x x"])
@@ -414,9 +441,9 @@ test("a window reaches as far beyond the map as at any of its positions", () => 
     ["ConvTranspose", 4, 2, 2, 0, 1, 8],
   ];
   for (const [operator, size, kernel, stride, begin, dilation, output] of cases) {
-    const window = windowOf([kernel], [stride], [begin], [dilation]);
+    const window = inputWindow([kernel], [stride], [begin], [dilation]);
     const shapes = { input_shapes: [[1, 1, size]], output_shape: [1, 1, output] };
-    const one = layer("one", operator, ["x"], { window, ...shapes });
+    const one = makeLayer("one", operator, ["x"], { window, ...shapes });
     const places = Array.from({ length: output }, (_, x) =>
       operator === "ConvTranspose"
         ? transposedTaps(window, [size], [0, 0, x])?.phaseTaps.columns
@@ -432,7 +459,7 @@ test("a window reaches as far beyond the map as at any of its positions", () => 
   }
 });
 
-const along = (change: Partial<AxisWindow>): AxisWindow => ({
+const makeAxisWindow = (change: Partial<AxisWindow>): AxisWindow => ({
   axis: 0,
   kernel: 1,
   stride: 1,
@@ -452,14 +479,14 @@ test("padding repeats the places of a map that its mode says", () => {
     zeros: [null, null, null, 0, 1, 2, 3, 4, null, null, null],
   };
   for (const [padding, places] of Object.entries(expected)) {
-    const windows = [along({ pad_begin: 3, padding: padding as AxisWindow["padding"] })];
-    const { down } = createMappings({ output_sizes: [11], input_sizes: [5], windows });
+    const windows = [makeAxisWindow({ pad_begin: 3, padding: padding as AxisWindow["padding"] })];
+    const { toInputs } = createMappings({ output_sizes: [11], input_sizes: [5], windows });
     for (const [o, place] of places.entries()) {
       const mask = new Uint8Array(11);
       mask[o] = 1;
-      const found = [...mapMask(down, mask).entries()].filter(([, one]) => one === 1);
+      const found = [...mapMask(toInputs, mask).entries()].filter(([, one]) => one === 1);
       assert.deepEqual(
-        found.map(([at]) => at),
+        found.map(([elementAt]) => elementAt),
         place === null ? [] : [place],
         `${padding} ${o}`,
       );
@@ -494,10 +521,15 @@ test("by theory a field lies where it lies far from all borders", () => {
       return mask;
     });
     for (const change of chain) {
-      const reach = { output_sizes: [size], input_sizes: [size], windows: [along(change)] };
+      const reach = {
+        output_sizes: [size],
+        input_sizes: [size],
+        windows: [makeAxisWindow(change)],
+      };
       const before: FieldExtents = extents;
-      extents = sourceExtents(reach, before) ?? [];
-      for (const [k, mask] of masks.entries()) masks[k] = mapMask(createMappings(reach).down, mask);
+      extents = operandExtents(reach, before) ?? [];
+      for (const [k, mask] of masks.entries())
+        masks[k] = mapMask(createMappings(reach).toInputs, mask);
     }
     const [own] = extents;
     assert.ok(own);

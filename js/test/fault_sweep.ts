@@ -110,22 +110,22 @@ function trackObject(
   } else if (name.startsWith("delete")) liveObjects.delete(given[0]);
 }
 
-function floatsText(data: Float32Array): string {
+function formatFloats(data: Float32Array): string {
   return new Uint32Array(data.buffer, data.byteOffset, data.length).join();
 }
 
-function pixelsText(canvas: HTMLCanvasElement): string {
+function formatPixels(canvas: HTMLCanvasElement): string {
   const drawn = canvas.getContext("2d")?.getImageData(0, 0, canvas.width, canvas.height).data;
   return `${canvas.width}×${canvas.height} ${drawn?.join() ?? ""}`;
 }
 
-async function open(device: GlDevice, bytes: ArrayBuffer): Promise<Session> {
-  const { plan, uniforms, weight } = parsePlan(bytes);
-  return createSession(device, plan, uniforms, weight);
+async function openSession(device: GlDevice, bytes: ArrayBuffer): Promise<Session> {
+  const { plan, uniforms, getWeight } = parsePlan(bytes);
+  return createSession(device, plan, uniforms, getWeight);
 }
 
 /** Load, run, draw, read, perhaps statistics; the same with another input and a picture; each with what came of it. */
-async function sessionLife(device: GlDevice, { plan, x, statistics }: SessionInput) {
+async function runSessionLife(device: GlDevice, { plan, x, statistics }: SessionInput) {
   const steps: StepOutcome[] = [];
   const step = async (name: string, work: () => Promise<string> | string): Promise<void> => {
     const at = steps.push([name, {}]) - 1;
@@ -137,7 +137,7 @@ async function sessionLife(device: GlDevice, { plan, x, statistics }: SessionInp
   };
   let session: Session | undefined;
   await step("load", async () => {
-    session = await open(device, plan);
+    session = await openSession(device, plan);
     return "loaded";
   });
   const s = session;
@@ -150,7 +150,7 @@ async function sessionLife(device: GlDevice, { plan, x, statistics }: SessionInp
     );
     await step("run", () => s.run().then(() => "ran"));
     const canvas = document.createElement("canvas");
-    const before = pixelsText(canvas);
+    const before = formatPixels(canvas);
     await step("draw", () => {
       s.draw([
         {
@@ -158,9 +158,9 @@ async function sessionLife(device: GlDevice, { plan, x, statistics }: SessionInp
           colormap: "signed", theme: "light", range: { mode: "layer" }, drawMode: "maps",
         },
       ]); // biome-ignore format: a job
-      return pixelsText(canvas) === before ? "nothing" : pixelsText(canvas);
+      return formatPixels(canvas) === before ? "nothing" : formatPixels(canvas);
     });
-    await step("read", () => s.read(output).then(floatsText));
+    await step("read", () => s.read(output).then(formatFloats));
     // Of all values at once: what is wrong with one is no excuse for another's numbers.
     const asked = statistics ? s.plan.values.filter(({ kind }) => kind === "layer") : [];
     await Promise.all(
@@ -178,7 +178,7 @@ async function sessionLife(device: GlDevice, { plan, x, statistics }: SessionInp
   // Where it cannot be taken, what was there stays, and the run says so.
   await step("picture", async () => {
     await s.run();
-    return floatsText(await s.read(output));
+    return formatFloats(await s.read(output));
   });
   return { session, steps };
 }
@@ -201,15 +201,15 @@ async function runWithFault(
 ): Promise<FaultResult> {
   fault = { kind, n };
   [calls, struck, refused, polled] = [0, false, false, new Set()];
-  const { session: first, steps } = await sessionLife(device, given);
+  const { session: first, steps } = await runSessionLife(device, given);
   fault = undefined;
   refused = false;
   await releaseDevice(device);
   const broken = kind !== "loss" && steps.some(([, { error }]) => error !== undefined);
   if (broken) first?.dispose();
-  const session = (broken ? undefined : first) ?? (await open(device, given.plan));
+  const session = (broken ? undefined : first) ?? (await openSession(device, given.plan));
   session.write(session.plan.inputs[0]?.key ?? "", given.x);
-  const finalOutput = floatsText(await session.read(session.plan.outputs[0] ?? ""));
+  const finalOutput = formatFloats(await session.read(session.plan.outputs[0] ?? ""));
   session.dispose();
   await new Promise((resolve) => setTimeout(resolve)); // whoever is told that nobody listens to
   const alive = Object.values(device.liveObjects).reduce((a, b) => a + b, 0);

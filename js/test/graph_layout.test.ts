@@ -16,16 +16,16 @@ import { graphLayout } from "../src/views/graph/graph_layout.ts";
 import { neighbour } from "../src/views/graph/key_navigation.ts";
 import {
   buildGraph,
-  initiallyOpen,
+  initiallyOpenGroups,
   moduleTree,
-  openAround,
+  openGroupsAround,
 } from "../src/views/graph/module_graph.ts";
 import type { ModuleTree } from "../src/views/graph/module_tree.ts";
 import type { GraphLayout, PlacedNode } from "../src/views/graph/node_boxes.ts";
 import { openAllGroups, openGroup } from "../src/views/graph/repeated_blocks.ts";
-import { layer } from "./layer_records.ts";
+import { makeLayer } from "./layer_records.ts";
 
-type Row = readonly [
+type LayerRow = readonly [
   name: string,
   operator: string,
   inputs: string,
@@ -35,7 +35,7 @@ type Row = readonly [
 
 /** A network of layers by rows; an addition or concatenation belongs to no module. */
 function treeFrom(
-  rows: readonly Row[],
+  rows: readonly LayerRow[],
   kept: (name: string) => boolean = () => true,
   side = 64,
 ): ModuleTree {
@@ -45,7 +45,7 @@ function treeFrom(
   const layers: Layer[] = rows.map(([name, operator, inputs, channels, side]) => {
     const keys = inputs.split(" ");
     shapes.set(name, [1, channels, side, side]);
-    return layer(name, operator, keys, {
+    return makeLayer(name, operator, keys, {
       module: ["Add", "Concat"].includes(operator) ? "" : operator,
       input_shapes: keys.map((key) => shapes.get(key) ?? []),
       output_shape: [1, channels, side, side],
@@ -65,27 +65,27 @@ function treeFrom(
   return moduleTree(plan, indexNetwork(plan));
 }
 
-const block = (name: string, from: string, channels: number, side: number): Row[] => [
+const blockRow = (name: string, from: string, channels: number, side: number): LayerRow[] => [
   [`${name}.0`, "Conv", from, channels, side],
   [`${name}.1`, "Relu", `${name}.0`, channels, side],
   [`${name}.2`, "Conv", `${name}.1`, channels, side],
   [`${name}.3`, "Relu", `${name}.2`, channels, side],
 ];
-const UNET: readonly Row[] = [
-  ...block("down1", "x", 4, 64),
+const UNET: readonly LayerRow[] = [
+  ...blockRow("down1", "x", 4, 64),
   ["pool", "MaxPool", "down1.3", 4, 32],
-  ...block("down2", "pool", 8, 32),
+  ...blockRow("down2", "pool", 8, 32),
   ["pool:1", "MaxPool", "down2.3", 8, 16],
-  ...block("mid", "pool:1", 16, 16),
+  ...blockRow("mid", "pool:1", 16, 16),
   ["up2", "ConvTranspose", "mid.3", 8, 32],
   ["cat", "Concat", "up2 down2.3", 16, 32],
-  ...block("dec2", "cat", 8, 32),
+  ...blockRow("dec2", "cat", 8, 32),
   ["up1", "ConvTranspose", "dec2.3", 4, 64],
   ["cat_1", "Concat", "up1 down1.3", 8, 64],
-  ...block("dec1", "cat_1", 4, 64),
+  ...blockRow("dec1", "cat_1", 4, 64),
   ["head", "Conv", "dec1.3", 3, 64],
 ];
-const residual = (name: string, from: string): Row[] => [
+const residualRows = (name: string, from: string): LayerRow[] => [
   [`${name}.conv1`, "Conv", from, 4, 32],
   [`${name}.relu`, "Relu", `${name}.conv1`, 4, 32],
   [`${name}.conv2`, "Conv", `${name}.relu`, 4, 32],
@@ -93,16 +93,16 @@ const residual = (name: string, from: string): Row[] => [
   [`${name}.relu:1`, "Relu", `${name}.add`, 4, 32],
 ];
 
-const at = ({ nodes }: GraphLayout, id: string): PlacedNode => {
+const nodeById = ({ nodes }: GraphLayout, id: string): PlacedNode => {
   const found = nodes.find(({ node }) => node.id === id);
   if (found === undefined) throw new Error(`no node ${id}`);
   return found;
 };
-const middle = ({ y, height }: PlacedNode): number => y + height / 2;
-const NONE: ReadonlySet<string> = new Set();
+const middleY = ({ y, height }: PlacedNode): number => y + height / 2;
+const NONE_OPEN: ReadonlySet<string> = new Set();
 
 test("closed modules are nodes, and edges lead between what is seen", () => {
-  const { nodes, edges } = buildGraph(treeFrom(UNET), NONE);
+  const { nodes, edges } = buildGraph(treeFrom(UNET), NONE_OPEN);
   assert.deepEqual(
     nodes.map(({ id, kind }) => `${id} ${kind}`),
     [
@@ -119,7 +119,9 @@ test("closed modules are nodes, and edges lead between what is seen", () => {
     ],
   );
   assert.deepEqual(
-    edges.filter(({ skip }) => skip).map(({ from, to, key, skip }) => [from, to, key, skip]),
+    edges
+      .filter(({ skipOperator }) => skipOperator)
+      .map(({ from, to, key, skipOperator }) => [from, to, key, skipOperator]),
     [
       ["down2", "cat", "down2.3", "cat"],
       ["down1", "cat_1", "down1.3", "cat"],
@@ -146,15 +148,15 @@ test("an open module's layers are its own nodes, called by their name in it", ()
 
 test("what a Plan keeps nothing of is read through", () => {
   const tree = treeFrom(UNET, (name) => !name.startsWith("mid") && name !== "up2");
-  const { edges } = buildGraph(tree, NONE);
+  const { edges } = buildGraph(tree, NONE_OPEN);
   assert.ok(
     edges.some(({ from, to, key }) => from === "pool:1" && to === "cat" && key === "pool:1"),
   );
 });
 
 test("at first so much is open as can be read at a glance", () => {
-  const stages = (count: number): Row[] =>
-    Array.from({ length: count }, (_, k): Row => {
+  const stages = (count: number): LayerRow[] =>
+    Array.from({ length: count }, (_, k): LayerRow => {
       const side = k < count / 2 ? "encoder" : "decoder";
       return [
         `${side}.${k}`,
@@ -164,12 +166,14 @@ test("at first so much is open as can be read at a glance", () => {
         64,
       ];
     });
-  assert.deepEqual([...initiallyOpen(treeFrom(stages(6)))], ["encoder", "decoder"]);
-  assert.deepEqual([...initiallyOpen(treeFrom(stages(60)))], []);
+  assert.deepEqual([...initiallyOpenGroups(treeFrom(stages(6)))], ["encoder", "decoder"]);
+  assert.deepEqual([...initiallyOpenGroups(treeFrom(stages(60)))], []);
   const resnet = [1, 2, 3, 4].flatMap((k) =>
     [0, 1].flatMap((j) => {
       const before = j ? `layer${k}.0.relu:1` : k > 1 ? `layer${k - 1}.1.relu:1` : "conv1";
-      return residual(`layer${k}.${j}`, before).map(([a, b, c, d]): Row => [a, b, c, d, 64 >> k]);
+      return residualRows(`layer${k}.${j}`, before).map(
+        ([a, b, c, d]): LayerRow => [a, b, c, d, 64 >> k],
+      );
     }),
   );
   const tree = treeFrom([
@@ -177,12 +181,12 @@ test("at first so much is open as can be read at a glance", () => {
     ...resnet,
     ["fc", "Gemm", "layer4.1.relu:1", 9, 1],
   ]);
-  const ids = buildGraph(tree, initiallyOpen(tree)).nodes.map(({ id }) => id);
+  const ids = buildGraph(tree, initiallyOpenGroups(tree)).nodes.map(({ id }) => id);
   assert.deepEqual(ids, ["x", "conv1", "layer1", "layer2", "layer3", "layer4", "fc"]);
 });
 
 test("a module that is entered again later is another group, so that edges never lead back", () => {
-  const again = (call: string, from: string): Row[] => [
+  const again = (call: string, from: string): LayerRow[] => [
     [`enc.0${call}`, "Conv", from, 4, 64],
     [`enc.1${call}`, "MaxPool", `enc.0${call}`, 4, 64],
   ];
@@ -191,7 +195,7 @@ test("a module that is entered again later is another group, so that edges never
     ["mid", "MaxPool", "enc.1", 4, 64],
     ...again(":1", "mid"),
   ]);
-  const { nodes, edges } = buildGraph(tree, NONE);
+  const { nodes, edges } = buildGraph(tree, NONE_OPEN);
   assert.deepEqual(
     nodes.map(({ id }) => id),
     ["x", "enc", "mid", "enc 2"],
@@ -201,12 +205,12 @@ test("a module that is entered again later is another group, so that edges never
 });
 
 test("a U-Net looks like a U: resolution steps down, flow steps right, skips are level", () => {
-  const placement = graphLayout(treeFrom(UNET), NONE);
+  const placement = graphLayout(treeFrom(UNET), NONE_OPEN);
   const [down1, down2, mid, dec2, dec1] = ["down1", "down2", "mid", "dec2", "dec1"].map((id) =>
-    at(placement, id),
+    nodeById(placement, id),
   ) as [PlacedNode, PlacedNode, PlacedNode, PlacedNode, PlacedNode];
-  assert.equal(middle(down1), middle(dec1));
-  assert.equal(middle(down2), middle(dec2));
+  assert.equal(middleY(down1), middleY(dec1));
+  assert.equal(middleY(down2), middleY(dec2));
   assert.ok(down1.y + down1.height < down2.y && down2.y + down2.height < mid.y);
   const across = [down1, down2, mid, dec2, dec1].map(({ x }) => x);
   assert.deepEqual(
@@ -217,23 +221,23 @@ test("a U-Net looks like a U: resolution steps down, flow steps right, skips are
     [down2.captionSide, dec2.captionSide, mid.captionSide],
     ["left", "right", "right"],
   );
-  const skips = placement.lines.filter(({ edge }) => edge.skip);
+  const skips = placement.lines.filter(({ edge }) => edge.skipOperator);
   assert.equal(skips.length, 2);
   for (const { edge, path, labelPosition: word } of skips) {
-    const y = middle(at(placement, edge.from));
+    const y = middleY(nodeById(placement, edge.from));
     assert.match(path, new RegExp(`^M[\\d.]+,${y}L[\\d.]+,${y}M`), "a straight line to its arrow");
     assert.equal(word.y, y);
   }
 });
 
 test("28, 14, 7 and 4 have a row each, on the way down and up, and what is a little smaller shares it", () => {
-  const down: Row[] = [
+  const down: LayerRow[] = [
     ["a", "Conv", "x", 4, 26],
     ["b", "Conv", "a", 8, 14],
     ["c", "Conv", "b", 8, 7],
     ["d", "Conv", "c", 8, 4],
   ];
-  const up: Row[] = [
+  const up: LayerRow[] = [
     ["up3", "ConvTranspose", "d", 8, 7],
     ["e", "Conv", "up3", 8, 7],
     ["up2", "ConvTranspose", "e", 8, 13],
@@ -241,10 +245,10 @@ test("28, 14, 7 and 4 have a row each, on the way down and up, and what is a lit
     ["up1", "ConvTranspose", "f", 4, 28],
     ["g", "Conv", "up1", 4, 28],
   ];
-  const rowsOf = (rows: readonly Row[]) => {
+  const rowsOf = (rows: readonly LayerRow[]) => {
     const { nodes } = graphLayout(
       treeFrom(rows, () => true, 28),
-      NONE,
+      NONE_OPEN,
     );
     const pictures = nodes.filter(({ node }) => node.kind !== "step");
     const levels = [...new Set(pictures.map(({ y }) => y))].sort((a, b) => a - b);
@@ -260,7 +264,7 @@ test("in a stair nothing stands below another, and steps are low", () => {
     ["b", "Conv", "a", 8, 16],
     ["c", "Conv", "b", 8, 8],
   ]);
-  const { nodes } = graphLayout(tree, NONE);
+  const { nodes } = graphLayout(tree, NONE_OPEN);
   assert.equal(nodes.length, 4);
   nodes.reduce((before, node) => {
     assert.ok(node.x > before.x + before.width);
@@ -270,10 +274,10 @@ test("in a stair nothing stands below another, and steps are low", () => {
 });
 
 test("a skip over its own branch is an arch above it; another branch has a lane", () => {
-  const tree = treeFrom([["conv1", "Conv", "x", 4, 32], ...residual("a", "conv1")]);
+  const tree = treeFrom([["conv1", "Conv", "x", 4, 32], ...residualRows("a", "conv1")]);
   const placement = graphLayout(tree, new Set(["a"]));
-  const skip = placement.lines.find(({ edge }) => edge.skip === "+");
-  assert.ok(skip && skip.labelPosition.y < at(placement, "a.conv2").y);
+  const skip = placement.lines.find(({ edge }) => edge.skipOperator === "+");
+  assert.ok(skip && skip.labelPosition.y < nodeById(placement, "a.conv2").y);
   const forked = graphLayout(
     treeFrom([
       ["p", "Conv", "x", 4, 64],
@@ -281,10 +285,10 @@ test("a skip over its own branch is an arch above it; another branch has a lane"
       ["j", "Concat", "p q", 8, 64],
       ["end", "Conv", "j", 8, 64],
     ]),
-    NONE,
+    NONE_OPEN,
   );
-  assert.equal(at(forked, "p").x, at(forked, "q").x);
-  assert.ok(at(forked, "q").y > at(forked, "p").y + at(forked, "p").height);
+  assert.equal(nodeById(forked, "p").x, nodeById(forked, "q").x);
+  assert.ok(nodeById(forked, "q").y > nodeById(forked, "p").y + nodeById(forked, "p").height);
 });
 
 test("a skip over another skip is a higher arch", () => {
@@ -296,7 +300,7 @@ test("a skip over another skip is a higher arch", () => {
       ["inner", "Concat", "c b", 8, 64],
       ["outer", "Concat", "inner a", 12, 64],
     ]),
-    NONE,
+    NONE_OPEN,
   );
   const height = (from: string, to: string): number => {
     const found = lines.find(({ edge }) => edge.from === from && edge.to === to);
@@ -308,11 +312,13 @@ test("a skip over another skip is a higher arch", () => {
 
 /** 200 layers or more: eight levels down and up, skips between, residual blocks in each. */
 function largeTree(): ModuleTree {
-  const rows: Row[] = [];
+  const rows: LayerRow[] = [];
   let last = "x";
   const stage = (name: string, side: number): void => {
     for (let k = 0; k < 2; k++) {
-      rows.push(...residual(`${name}.${k}`, last).map(([a, b, c, d]): Row => [a, b, c, d, side]));
+      rows.push(
+        ...residualRows(`${name}.${k}`, last).map(([a, b, c, d]): LayerRow => [a, b, c, d, side]),
+      );
       last = `${name}.${k}.relu:1`;
     }
   };
@@ -334,7 +340,12 @@ function largeTree(): ModuleTree {
 test("no two nodes of a large network overlap, whatever is open", () => {
   const tree = largeTree();
   const all = new Set(tree.groups.map(({ id }) => id));
-  for (const open of [NONE, all, initiallyOpen(tree), new Set(["down3", "up0", "up0.1"])]) {
+  for (const open of [
+    NONE_OPEN,
+    all,
+    initiallyOpenGroups(tree),
+    new Set(["down3", "up0", "up0.1"]),
+  ]) {
     const boxes = graphLayout(tree, open).nodes.filter(({ node }) => node.kind !== "step");
     assert.ok(boxes.length > 20);
     for (const [i, a] of boxes.entries()) {
@@ -359,8 +370,9 @@ test("200 layers are placed only once", () => {
 });
 
 test("arrows lead along the edges, and to what is above or below", () => {
-  const placement = graphLayout(treeFrom(UNET), NONE);
-  const go = (from: string, key: string) => neighbour(placement, at(placement, from), key)?.node.id;
+  const placement = graphLayout(treeFrom(UNET), NONE_OPEN);
+  const go = (from: string, key: string) =>
+    neighbour(placement, nodeById(placement, from), key)?.node.id;
   assert.equal(go("x", "ArrowRight"), "down1");
   assert.equal(go("down1", "ArrowRight"), "pool");
   assert.equal(go("pool", "ArrowRight"), "down2");
@@ -415,10 +427,12 @@ test("a large graph is not made smaller than can be read: it begins at its input
 });
 
 /** A stem, and as many residual blocks as sizes are given, the first of them with one more layer. */
-const towerRows = (sides: readonly number[], more = false): Row[] => {
+const towerRows = (sides: readonly number[], more = false): LayerRow[] => {
   let last = "stem";
   const rows = sides.flatMap((side, k) => {
-    const block = residual(`blocks.${k}`, last).map(([a, b, c, d]): Row => [a, b, c, d, side]);
+    const block = residualRows(`blocks.${k}`, last).map(
+      ([a, b, c, d]): LayerRow => [a, b, c, d, side],
+    );
     if (more && k === 0) {
       block.splice(3, 0, ["blocks.0.down", "Conv", last, 4, side]);
     }
@@ -427,16 +441,16 @@ const towerRows = (sides: readonly number[], more = false): Row[] => {
   });
   return [["stem", "Conv", "x", 4, 32], ...rows, ["head", "Conv", last, 3, 32]];
 };
-const nodesOf = (tree: ModuleTree, open: ReadonlySet<string>): string[] =>
+const nodeTitles = (tree: ModuleTree, open: ReadonlySet<string>): string[] =>
   buildGraph(tree, open).nodes.map(({ title }) => title);
 
 test("repeated blocks are one node, of which one block opens at a time", () => {
   const tree = treeFrom(towerRows(Array(8).fill(32)));
-  assert.deepEqual(nodesOf(tree, NONE), ["Input", "stem", "blocks", "head"]);
-  const blocks = openGroup(tree, NONE, "blocks");
-  assert.deepEqual(nodesOf(tree, blocks), ["Input", "stem", "0–7 × 8", "head"]);
+  assert.deepEqual(nodeTitles(tree, NONE_OPEN), ["Input", "stem", "blocks", "head"]);
+  const blocks = openGroup(tree, NONE_OPEN, "blocks");
+  assert.deepEqual(nodeTitles(tree, blocks), ["Input", "stem", "0–7 × 8", "head"]);
   const third = openGroup(tree, blocks, "blocks.2");
-  const seen = nodesOf(tree, third);
+  const seen = nodeTitles(tree, third);
   assert.deepEqual([seen[2], seen.at(-2)], ["0–1 × 2", "3–7 × 5"]);
   assert.equal(
     buildGraph(tree, third).nodes.filter(({ groups }) => groups.some(({ id }) => id === "blocks.2"))
@@ -445,11 +459,11 @@ test("repeated blocks are one node, of which one block opens at a time", () => {
   );
   const fourth = openGroup(tree, third, "blocks.3");
   assert.deepEqual([...fourth], ["blocks", "blocks.3"], "it takes the open one's place");
-  const last = nodesOf(tree, openGroup(tree, fourth, "blocks.7"));
+  const last = nodeTitles(tree, openGroup(tree, fourth, "blocks.7"));
   assert.ok(last.includes("0–6 × 7") && !last.some((title) => title.startsWith("7–")));
-  assert.ok(nodesOf(tree, openGroup(tree, fourth, "blocks.1")).includes("0"), "one is no fold");
+  assert.ok(nodeTitles(tree, openGroup(tree, fourth, "blocks.1")).includes("0"), "one is no fold");
   assert.deepEqual([...openAllGroups(tree)], ["blocks", "blocks.0"]);
-  assert.deepEqual([...openAround(tree, fourth, "blocks.5.conv2")], ["blocks", "blocks.5"]);
+  assert.deepEqual([...openGroupsAround(tree, fourth, "blocks.5.conv2")], ["blocks", "blocks.5"]);
   // All of a fold's layers are its own, and it gives what its last block gives.
   const fold = buildGraph(tree, blocks).nodes[2];
   assert.equal(fold?.layers.length, 40);
@@ -461,9 +475,9 @@ test("repeated blocks are one node, of which one block opens at a time", () => {
 });
 
 test("blocks fold only where they are alike, follow each other and are three", () => {
-  const all = (rows: Row[]): string[] => {
+  const all = (rows: LayerRow[]): string[] => {
     const tree = treeFrom(rows);
-    return nodesOf(tree, new Set(["blocks"])).slice(2, -1);
+    return nodeTitles(tree, new Set(["blocks"])).slice(2, -1);
   };
   assert.deepEqual(all(towerRows([32, 32])), ["0", "1"]);
   assert.deepEqual(
@@ -477,19 +491,19 @@ test("blocks fold only where they are alike, follow each other and are three", (
     "half the size",
   );
   // Branches side by side are no chain.
-  const branches = [0, 1, 2].flatMap((k): Row[] => [
+  const branches = [0, 1, 2].flatMap((k): LayerRow[] => [
     [`blocks.${k}.a`, "Conv", "stem", 4, 32],
     [`blocks.${k}.b`, "Conv", `blocks.${k}.a`, 4, 32],
   ]);
-  const join: Row[] = [["cat", "Concat", "blocks.0.b blocks.1.b blocks.2.b", 12, 32]];
-  const beside = [["stem", "Conv", "x", 4, 32] as Row, ...branches, ...join];
+  const join: LayerRow[] = [["cat", "Concat", "blocks.0.b blocks.1.b blocks.2.b", 12, 32]];
+  const beside = [["stem", "Conv", "x", 4, 32] as LayerRow, ...branches, ...join];
   assert.deepEqual(all([...beside, ["head", "Conv", "cat", 3, 32]]).slice(0, 3), ["0", "1", "2"]);
 });
 
 test("several skips out of repeated blocks to one place are one line", () => {
   const before = (k: number): string =>
     ["stem", ...Array.from({ length: k }, (_, j) => `b.${j}.conv`)].join(" ");
-  const dense = Array.from({ length: 6 }, (_, k): Row[] => [
+  const dense = Array.from({ length: 6 }, (_, k): LayerRow[] => [
     [`b.${k}.cat`, "Concat", before(k), 4 + 4 * k, 32],
     [`b.${k}.conv`, "Conv", `b.${k}.cat`, 4, 32],
   ]);
@@ -504,7 +518,7 @@ test("several skips out of repeated blocks to one place are one line", () => {
 });
 
 test("tokens stay on the row of the maps that they come from", () => {
-  const rows: Row[] = [
+  const rows: LayerRow[] = [
     ["patches", "Conv", "x", 8, 8],
     ["tokens", "Transpose", "patches", 1, 60],
     ["block", "MatMul", "tokens", 1, 60],
@@ -512,25 +526,25 @@ test("tokens stay on the row of the maps that they come from", () => {
   ];
   const tree = treeFrom(rows);
   const kinds = new Map<string, Partial<Layer>>([
-    ["patches", { position_axes: [2, 3], window: window8 }],
+    ["patches", { position_axes: [2, 3], window: windowOfEight }],
     ["tokens", { position_axes: [1] }],
     ["block", { position_axes: [1] }],
   ]);
   for (const { layers } of tree.items.flatMap(({ stage }) => stage ?? [])) {
     for (const one of layers) Object.assign(one, kinds.get(one.name));
   }
-  const placement = graphLayout(tree, NONE);
-  const y = (id: string): number => at(placement, id).y;
+  const placement = graphLayout(tree, NONE_OPEN);
+  const y = (id: string): number => nodeById(placement, id).y;
   assert.ok(y("patches") > y("x"));
   assert.deepEqual([y("tokens"), y("block")], [y("patches"), y("patches")]);
 });
 
-const window8 = {
+const windowOfEight = {
   ...{ kernel: [8, 8], strides: [8, 8], dilations: [1, 1], pads_begin: [0, 0], pads_end: [0, 0] },
 };
 
 /** Points along a line without its arrow's head; of curves many. */
-function along(path: string): [number, number][] {
+function pathPoints(path: string): [number, number][] {
   const [line = ""] = path.slice(1).split("M");
   const points: [number, number][] = [];
   for (const [, kind, text = ""] of `M${line}`.matchAll(/([MLQC])([^MLQC]*)/g)) {
@@ -565,7 +579,7 @@ function along(path: string): [number, number][] {
 function crossedNodes({ nodes, lines }: GraphLayout): string[] {
   const boxes = nodes.filter(({ node }) => node.kind !== "step");
   return lines.flatMap(({ from, to, path }) => {
-    const points = along(path);
+    const points = pathPoints(path);
     return boxes
       .filter(({ node }) => node !== from && node !== to)
       .filter(({ x, y, width, height }) =>
@@ -582,7 +596,7 @@ function randomTree(seed: number): ModuleTree {
     state = (Math.imul(state, 1103515245) + 12345) >>> 0;
     return (state >>> 16) % most;
   };
-  const rows: Row[] = [];
+  const rows: LayerRow[] = [];
   const sides = new Map([["x", 64]]);
   const count = 5 + upTo(10);
   for (let k = 0; k < count; k++) {
@@ -616,7 +630,7 @@ test("no line of any network runs through a node that isn't its own", () => {
   const found: string[] = [];
   let lines = 0;
   for (let seed = 1; seed <= 100; seed++) {
-    const placement = graphLayout(randomTree(seed), NONE);
+    const placement = graphLayout(randomTree(seed), NONE_OPEN);
     lines += placement.lines.length;
     found.push(...crossedNodes(placement).map((one) => `${seed}: ${one}`));
   }
@@ -625,7 +639,7 @@ test("no line of any network runs through a node that isn't its own", () => {
 });
 
 test("a difference and a product of two branches, and a sum with the enlarged input, are reached around nodes", () => {
-  const branches = (["a", "b"] as const).flatMap((name): Row[] => [
+  const branches = (["a", "b"] as const).flatMap((name): LayerRow[] => [
     [`${name}1`, "Conv", "x", 4, 32],
     [`${name}2`, "Conv", `${name}1`, 4, 32],
   ]);
@@ -636,7 +650,7 @@ test("a difference and a product of two branches, and a sum with the enlarged in
     ["p", "Conv", "Sub", 4, 32],
     ["q", "Conv", "Mul", 4, 32],
   ]);
-  assert.deepEqual(crossedNodes(graphLayout(siamese, NONE)), []);
+  assert.deepEqual(crossedNodes(graphLayout(siamese, NONE_OPEN)), []);
   const enlarged = treeFrom([
     ["f", "Conv", "x", 4, 64],
     ["b1", "Conv", "f", 4, 64],
@@ -647,5 +661,5 @@ test("a difference and a product of two branches, and a sum with the enlarged in
     ["end", "Add", "bicubic up", 3, 128],
     ["clamp", "Clip", "end", 3, 128],
   ]);
-  assert.deepEqual(crossedNodes(graphLayout(enlarged, NONE)), []);
+  assert.deepEqual(crossedNodes(graphLayout(enlarged, NONE_OPEN)), []);
 });

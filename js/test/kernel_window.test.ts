@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { overlapCounts, overlapText } from "../src/explain/overlap_counts.ts";
 import { slidingTaps, tapState, transposedTaps, windowText } from "../src/explain/window.ts";
 
-const window = (kernel: number, stride: number, begin: number, dilation = 1) => ({
+const makeWindow = (kernel: number, stride: number, begin: number, dilation = 1) => ({
   kernel: [kernel, kernel],
   strides: [stride, stride],
   dilations: [dilation, dilation],
@@ -24,7 +24,7 @@ test("a transposed convolution's phase has the same filter at the border as insi
     const filters = new Map<string, string>();
     for (let y = 0; y < length; y++) {
       const found = transposedTaps(
-        window(kernel, stride, begin, dilation),
+        makeWindow(kernel, stride, begin, dilation),
         [size, size],
         [0, 0, y, y],
       );
@@ -48,7 +48,7 @@ test("a transposed convolution's phase has the same filter at the border as insi
 });
 
 test("taps of a phase's filter that lie outside the map are padding", () => {
-  const found = transposedTaps(window(4, 2, 1), [3, 3], [0, 0, 0, 0]);
+  const found = transposedTaps(makeWindow(4, 2, 1), [3, 3], [0, 0, 0, 0]);
   assert.ok(found);
   const { rows, columns } = found.phaseTaps;
   assert.deepEqual(rows, [
@@ -61,7 +61,7 @@ test("taps of a phase's filter that lie outside the map are padding", () => {
 
 test("rows and columns are told in the order in which a filter reads them", () => {
   const said = (mode: string | undefined, y: number, x: number) => {
-    const lines = slidingTaps(window(3, 1, 1), [6, 6], [0, 0, y, x], mode);
+    const lines = slidingTaps(makeWindow(3, 1, 1), [6, 6], [0, 0, y, x], mode);
     assert.ok(lines);
     return windowText(lines, false, mode);
   };
@@ -85,14 +85,14 @@ test("weights that reach a place are those of all inputs that stamp it", () => {
     const size = 5;
     const length = (size - 1) * stride - 2 * begin + (kernel - 1) * dilation + 1 + extra;
     const found = overlapCounts(
-      window(kernel, stride, begin, dilation),
+      makeWindow(kernel, stride, begin, dilation),
       [size, size],
       [length, length],
     );
     assert.ok(found);
     for (let at = 0; at < length; at++) {
       const lines = transposedTaps(
-        window(kernel, stride, begin, dilation),
+        makeWindow(kernel, stride, begin, dilation),
         [size, size],
         [0, 0, at, at],
       );
@@ -102,7 +102,7 @@ test("weights that reach a place are those of all inputs that stamp it", () => {
   }
   const counts = (kernel: number, stride: number) => {
     const found = overlapCounts(
-      window(kernel, stride, 0),
+      makeWindow(kernel, stride, 0),
       [9, 9],
       Array(2).fill(8 * stride + kernel),
     );
@@ -112,5 +112,5 @@ test("weights that reach a place are those of all inputs that stamp it", () => {
   assert.equal(counts(2, 2), "1 everywhere: no checkerboard artifacts");
   assert.equal(counts(3, 2), "4, 2 and 1 alternate: this causes checkerboard artifacts");
   assert.equal(counts(1, 2), "1 and 0 alternate: this causes checkerboard artifacts");
-  assert.equal(overlapCounts(window(3, 2, 0), [2, 3, 4], [5, 7, 9]), null, "a volume");
+  assert.equal(overlapCounts(makeWindow(3, 2, 0), [2, 3, 4], [5, 7, 9]), null, "a volume");
 });

@@ -9,7 +9,7 @@ import {
 } from "../src/features/latent/views/latent_codes.ts";
 import {
   type AxisChoice,
-  availableAxes,
+  availableAxisKinds,
   cellAtPoint,
   cellCenter,
   codeAtPoint,
@@ -26,7 +26,7 @@ import "./text_imports.ts";
 const { sourceAsPython: pythonOf } = await import("../src/features/sources/views/source_text.ts");
 
 /** Four codes of three numbers, whose directions are the first two axes. */
-function packed(change: Record<string, unknown> = {}): Uint8Array<ArrayBuffer> {
+function packedCodes(change: Record<string, unknown> = {}): Uint8Array<ArrayBuffer> {
   const told = {
     items: [0, 3, 6, 9],
     total: 12,
@@ -51,14 +51,14 @@ function packed(change: Record<string, unknown> = {}): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-const codes = unpackCodes(packed(), [0, 1, 1, -1], ["bag", "boot"]);
-const choice = (change: Partial<AxisChoice>): AxisChoice => ({
-  axes: "pca",
+const codes = unpackCodes(packedCodes(), [0, 1, 1, -1], ["bag", "boot"]);
+const axisChoice = (change: Partial<AxisChoice>): AxisChoice => ({
+  axisKind: "pca",
   units: [0, 1],
   pictures: [0, 1],
   ...change,
 });
-const close = (a: ArrayLike<number>, b: ArrayLike<number>): void => {
+const assertClose = (a: ArrayLike<number>, b: ArrayLike<number>): void => {
   assert.equal(a.length, b.length);
   for (let k = 0; k < a.length; k++) assert.ok(Math.abs((a[k] ?? 0) - (b[k] ?? 0)) < 1e-5);
 };
@@ -68,29 +68,34 @@ test("codes come as Python packed them, and damaged ones are refused", () => {
   assert.deepEqual([...codes.std], [2, 1, 0]);
   assert.deepEqual([...codes.pictures], [0, 10, 20, 30, 40, 50, 60, 70]);
   assert.deepEqual([itemLabel(codes, 2), itemLabel(codes, 3)], ["boot", ""]);
-  const short = packed().subarray(0, 90) as Uint8Array<ArrayBuffer>;
-  for (const damaged of [short, packed({ numbers: 4 }), packed({ items: 1 }), new Uint8Array(2)]) {
+  const short = packedCodes().subarray(0, 90) as Uint8Array<ArrayBuffer>;
+  for (const damaged of [
+    short,
+    packedCodes({ numbers: 4 }),
+    packedCodes({ items: 1 }),
+    new Uint8Array(2),
+  ]) {
     assert.throws(() => unpackCodes(damaged as Uint8Array<ArrayBuffer>), /damaged|JSON/);
   }
-  assert.deepEqual(unpackCodes(packed(), [1], "no").labels, []);
+  assert.deepEqual(unpackCodes(packedCodes(), [1], "no").labels, []);
 });
 
 test("the nearest codes are named by their commonest labels", () => {
   assert.deepEqual(nearestItems(codes, [2.9, 1, 1], 2), [1, 2]);
   assert.equal(nearestText(codes, [3, 1, 1]), "near boot and bag");
-  assert.equal(nearestText(unpackCodes(packed()), [3, 1, 1]), "near item 3");
+  assert.equal(nearestText(unpackCodes(packedCodes()), [3, 1, 1]), "near item 3");
   assert.equal(nearestText(null, [3, 1, 1]), "");
 });
 
 test("a point of a plane is a code, and the code that point", () => {
   for (const change of [
     {},
-    { axes: "units", units: [2, 0] },
-    { axes: "between", pictures: [0, 3] },
-    { axes: "between", pictures: [2, 2] },
-    { axes: "between", pictures: [0, 1] }, // along the first direction
+    { axisKind: "units", units: [2, 0] },
+    { axisKind: "between", pictures: [0, 3] },
+    { axisKind: "between", pictures: [2, 2] },
+    { axisKind: "between", pictures: [0, 1] }, // along the first direction
   ] as Partial<AxisChoice>[]) {
-    const plane = makePlane(choice(change), codes, [0.5, -1, 2]);
+    const plane = makePlane(axisChoice(change), codes, [0.5, -1, 2]);
     assert.ok(Math.abs(dot(plane.xAxis.vector, plane.yAxis.vector)) < 1e-9);
     const code = codeAtPoint(plane, [0.3, -0.4]);
     assert.ok(distanceToPlane(plane, code) < 1e-6);
@@ -102,29 +107,33 @@ test("a point of a plane is a code, and the code that point", () => {
 });
 
 test("planes stand where their axes say", () => {
-  const pca = makePlane(choice({}), codes, [0, 0, 0]);
-  close(codeAtPoint(pca, [0, 0]), codes.mean);
-  close(codeAtPoint(pca, [1, 2]), [2, 3, 1]);
+  const pca = makePlane(axisChoice({}), codes, [0, 0, 0]);
+  assertClose(codeAtPoint(pca, [0, 0]), codes.mean);
+  assertClose(codeAtPoint(pca, [1, 2]), [2, 3, 1]);
   assert.ok(pca.xAxis.low <= -5 && pca.xAxis.high >= 5, "2.5 deviations are shown at least");
-  const units = makePlane(choice({ axes: "units", units: [0, 2] }), codes, [7, 8, 9]);
-  close(codeAtPoint(units, [1, 2]), [1, 8, 2]);
+  const units = makePlane(axisChoice({ axisKind: "units", units: [0, 2] }), codes, [7, 8, 9]);
+  assertClose(codeAtPoint(units, [1, 2]), [1, 8, 2]);
   assert.notEqual(
     units.name,
-    makePlane(choice({ axes: "units", units: [0, 2] }), codes, [7, 7, 9]).name,
+    makePlane(axisChoice({ axisKind: "units", units: [0, 2] }), codes, [7, 7, 9]).name,
   );
   assert.equal(
     units.name,
-    makePlane(choice({ axes: "units", units: [0, 2] }), codes, [1, 8, 2]).name,
+    makePlane(axisChoice({ axisKind: "units", units: [0, 2] }), codes, [1, 8, 2]).name,
   );
-  const between = makePlane(choice({ axes: "between", pictures: [0, 3] }), codes, [0, 0, 0]);
-  close(codeAtPoint(between, [0, 0]), codeAt(codes, 0));
-  close(codeAtPoint(between, [1, 0]), codeAt(codes, 3));
+  const between = makePlane(
+    axisChoice({ axisKind: "between", pictures: [0, 3] }),
+    codes,
+    [0, 0, 0],
+  );
+  assertClose(codeAtPoint(between, [0, 0]), codeAt(codes, 0));
+  assertClose(codeAtPoint(between, [1, 0]), codeAt(codes, 3));
 });
 
 test("without data there are units, and sliders around the code", () => {
-  assert.deepEqual(availableAxes(null), ["units"]);
-  const plane = makePlane(choice({ axes: "units" }), null, [0, -5, 1]);
-  close(codeAtPoint(plane, [0.5, 0.25]), [0.5, 0.25, 1]);
+  assert.deepEqual(availableAxisKinds(null), ["units"]);
+  const plane = makePlane(axisChoice({ axisKind: "units" }), null, [0, -5, 1]);
+  assertClose(codeAtPoint(plane, [0.5, 0.25]), [0.5, 0.25, 1]);
   assert.ok(plane.yAxis.low <= -5 && plane.xAxis.high >= 3);
   assert.deepEqual(sliderRange(null, 1, -5), [-5, 5]);
   assert.deepEqual(sliderRange(codes, 0, 9), [-5, 9]);
@@ -132,7 +141,7 @@ test("without data there are units, and sliders around the code", () => {
 });
 
 test("a cell's middle is in that cell, and nothing beside the grid is in any", () => {
-  const plane = makePlane(choice({}), codes, [0, 0, 0]);
+  const plane = makePlane(axisChoice({}), codes, [0, 0, 0]);
   for (let row = 0; row < GRID_CELLS; row++) {
     for (let column = 0; column < GRID_CELLS; column++) {
       assert.deepEqual(cellAtPoint(plane, cellCenter(plane, column, row)), [column, row]);

@@ -3,7 +3,7 @@ import type { Tensor } from "../src/explain/tensor.ts";
 import type { IndexMap, Layer, Operand } from "../src/plan/schema.ts";
 import { OPERATORS } from "./operators.ts";
 
-export function layer(
+export function makeLayer(
   name: string,
   operator: string,
   inputs: string[],
@@ -43,7 +43,7 @@ export function layer(
 }
 
 /** What an operator reads of a tensor: all of it as it is, or moved and in another shape. */
-export const operand = (
+export const makeOperand = (
   { key, shape }: Tensor,
   read: readonly number[] = shape,
   index_maps: readonly IndexMap[] = [],

@@ -24,7 +24,7 @@ import {
   trainableGroups,
 } from "../src/features/training/views/training_text.ts";
 
-const close = (found: ArrayLike<number>, wanted: readonly number[]): void => {
+const assertClose = (found: ArrayLike<number>, wanted: readonly number[]): void => {
   assert.equal(found.length, wanted.length);
   for (const [k, one] of wanted.entries()) {
     assert.ok(
@@ -45,7 +45,7 @@ test("a running mean is that of the last numbers, at every length and window", (
   for (const length of [0, 1, 2, 7, 12, 30]) {
     const values = Array.from({ length }, (_, k) => Math.sin(k * k) + 2);
     for (const window of [1, 2, 3, 5, 12, 40]) {
-      close(runningMean(values, window), plainMean(values, window));
+      assertClose(runningMean(values, window), plainMean(values, window));
     }
   }
 });
@@ -53,7 +53,7 @@ test("a running mean is that of the last numbers, at every length and window", (
 test("a spike leaves no trace behind the window, and what isn't finite isn't counted", () => {
   const values = [0.5, 1e30, 0.5, 0.25, Number.NaN, 0.25, Number.POSITIVE_INFINITY, 0.25];
   const means = runningMean(values, 3);
-  close(means.subarray(4), [0.375, 0.25, 0.25, 0.25]);
+  assertClose(means.subarray(4), [0.375, 0.25, 0.25, 0.25]);
   assert.ok(Number.isNaN(runningMean([Number.NaN], 3)[0]));
 });
 
@@ -117,13 +117,13 @@ test("the nearest place", () => {
   );
 });
 
-const tiling = (count: number, tileSize: number, columns: number): Tiling => ({
+const makeTiling = (count: number, tileSize: number, columns: number): Tiling => ({
   starts: Array.from({ length: count }, (_, k) => k * tileSize),
   tileSize,
   columns,
   noun: "filters",
   note: "",
-  describe: () => "",
+  describeTileElement: () => "",
 });
 
 test("tiles are as large as all of them fit, and else as many as fit", () => {
@@ -135,10 +135,10 @@ test("tiles are as large as all of them fit, and else as many as fit", () => {
       [1, 1],
     ] as const) {
       const {
-        count: shown,
+        tileCount: shown,
         perRow,
         cellSize,
-      } = fitTiles(tiling(count, size, columns), { width: 200, height: 100 }, 3, 2, 12);
+      } = fitTiles(makeTiling(count, size, columns), { width: 200, height: 100 }, 3, 2, 12);
       assert.ok(cellSize >= 2 && cellSize <= 12 && shown <= count);
       assert.ok(
         perRow * (columns * cellSize + 3) - 3 <= 200,
@@ -153,10 +153,10 @@ test("tiles are as large as all of them fit, and else as many as fit", () => {
 
 test("a tile's colours say the sign, and what isn't finite has its own", () => {
   const values = Float32Array.of(1, -1, 0, Number.NaN, Number.POSITIVE_INFINITY, 0.5);
-  const whole = tiling(1, 6, 3);
+  const whole = makeTiling(1, 6, 3);
   const picture = { width: 8, height: 6, data: new Uint8ClampedArray(8 * 6 * 4) } as ImageData;
   const colors = (place: number) => [0, 0, Math.round(200 * place)] as const;
-  paintTiles(picture, values, whole, { count: 1, perRow: 1, cellSize: 2 }, 3, 1, colors);
+  paintTiles(picture, values, whole, { tileCount: 1, perRow: 1, cellSize: 2 }, 3, 1, colors);
   const at = (x: number, y: number) => [
     ...picture.data.subarray((y * 8 + x) * 4, (y * 8 + x) * 4 + 3),
   ];

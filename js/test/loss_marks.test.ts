@@ -1,11 +1,11 @@
 // Ticks on the curve of a page that trains without Python, for what its reader bends meanwhile.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { updateMarks } from "../src/features/training/edit_marks.ts";
+import { addEditMarks } from "../src/features/training/edit_marks.ts";
 import { type EditMark, MOST_MARKS, ONE_TOUCH } from "../src/features/training/records.ts";
 import type { Edit } from "../src/plan/edits.ts";
 
-const edit = (name: string, more: Partial<Edit> = {}): Edit =>
+const makeEdit = (name: string, more: Partial<Edit> = {}): Edit =>
   ({
     layer: "conv",
     name,
@@ -15,39 +15,43 @@ const edit = (name: string, more: Partial<Edit> = {}): Edit =>
     array_hash: "",
     ...more,
   }) as Edit;
-const texts = (marks: readonly EditMark[]): string[] =>
+const markTexts = (marks: readonly EditMark[]): string[] =>
   marks.map(({ step, text }) => `${step} ${text}`);
 
 test("a bend that comes, goes, is switched or changed is marked", () => {
   const [one, off, other] = [
-    edit("a"),
-    edit("a", { enabled: false }),
-    edit("a", { parameters: [2] }),
+    makeEdit("a"),
+    makeEdit("a", { enabled: false }),
+    makeEdit("a", { parameters: [2] }),
   ];
-  const mark = (before: Edit[], now: Edit[]) => texts(updateMarks([], before, now, 7));
+  const mark = (before: Edit[], now: Edit[]) => markTexts(addEditMarks([], before, now, 7));
   assert.deepEqual(mark([], [one]), ["7 conv: blur"]);
   assert.deepEqual(mark([one], []), ["7 conv: blur removed"]);
   assert.deepEqual(mark([one], [off]), ["7 conv: blur off"]);
   assert.deepEqual(mark([off], [one]), ["7 conv: blur on"]);
   assert.deepEqual(mark([one], [other]), ["7 conv: blur changed"]);
-  assert.deepEqual(mark([one], [edit("a")]), [], "the same, made again");
-  assert.deepEqual(mark([], [edit("a", { array_hash: "h" })]), [], "an array is of what is shown");
+  assert.deepEqual(mark([one], [makeEdit("a")]), [], "the same, made again");
+  assert.deepEqual(
+    mark([], [makeEdit("a", { array_hash: "h" })]),
+    [],
+    "an array is of what is shown",
+  );
   const none: EditMark[] = [];
-  assert.equal(updateMarks(none, [one], [one], 7), none);
+  assert.equal(addEditMarks(none, [one], [one], 7), none);
 });
 
 test("changes of one kind within twenty steps are one mark", () => {
   let marks: readonly EditMark[] = [];
   const change = (step: number, k: number) => {
-    const at = (number: number) => [edit("a", { parameters: [number] })];
-    marks = updateMarks(marks, at(k), at(k + 1), step);
+    const at = (number: number) => [makeEdit("a", { parameters: [number] })];
+    marks = addEditMarks(marks, at(k), at(k + 1), step);
   };
   change(10, 0);
   change(10 + ONE_TOUCH - 1, 1);
-  assert.deepEqual(texts(marks), ["10 conv: blur changed"]);
+  assert.deepEqual(markTexts(marks), ["10 conv: blur changed"]);
   change(10 + ONE_TOUCH, 2);
   assert.equal(marks.length, 2);
-  marks = updateMarks(marks, [], [edit("b")], 10 + ONE_TOUCH);
+  marks = addEditMarks(marks, [], [makeEdit("b")], 10 + ONE_TOUCH);
   change(10 + ONE_TOUCH, 3);
   assert.equal(marks.length, 4, "something else came between");
 });
@@ -55,7 +59,7 @@ test("changes of one kind within twenty steps are one mark", () => {
 test("of more than a hundred marks the first go", () => {
   let marks: readonly EditMark[] = [];
   for (let k = 0; k <= MOST_MARKS; k++)
-    marks = updateMarks(marks, [], [edit("a", { layer: `layer ${k}` })], k);
+    marks = addEditMarks(marks, [], [makeEdit("a", { layer: `layer ${k}` })], k);
   assert.equal(marks.length, MOST_MARKS);
   assert.deepEqual([marks[0]?.step, marks.at(-1)?.step], [1, MOST_MARKS]);
 });

@@ -6,25 +6,25 @@ import { decodePatches } from "../src/comm/message_codec.ts";
 import { bytesOf, type MessageBuffer } from "../src/message_buffers.ts";
 
 const BYTES = [0, 1, 127, 128, 200, 255, 7];
-const own = () => Uint8Array.from(BYTES).buffer;
+const exactBuffer = () => Uint8Array.from(BYTES).buffer;
 /** Bytes in the middle of a larger buffer, at an address that is no multiple of four. */
-const inside = () => Uint8Array.from([9, 9, 9, ...BYTES, 9, 9]).buffer;
+const enclosingBuffer = () => Uint8Array.from([9, 9, 9, ...BYTES, 9, 9]).buffer;
 
-const FORMS: readonly (readonly [string, MessageBuffer])[] = [
-  ["a DataView", new DataView(own())],
-  ["a DataView of a part", new DataView(inside(), 3, BYTES.length)],
-  ["an ArrayBuffer", own()],
+const BUFFER_FORMS: readonly (readonly [string, MessageBuffer])[] = [
+  ["a DataView", new DataView(exactBuffer())],
+  ["a DataView of a part", new DataView(enclosingBuffer(), 3, BYTES.length)],
+  ["an ArrayBuffer", exactBuffer()],
   ["an ArrayBuffer of another frame", runInNewContext(`Uint8Array.from([${BYTES}]).buffer`)],
   [
     "a DataView of another frame",
     runInNewContext(`new DataView(new Uint8Array([${BYTES}]).buffer)`),
   ],
   ["a Uint8Array", Uint8Array.from(BYTES)],
-  ["a Uint8Array of a part", new Uint8Array(inside(), 3, BYTES.length)],
+  ["a Uint8Array of a part", new Uint8Array(enclosingBuffer(), 3, BYTES.length)],
   ["base64", btoa(String.fromCharCode(...BYTES))],
 ];
 
-for (const [name, buffer] of FORMS) {
+for (const [name, buffer] of BUFFER_FORMS) {
   test(`${name} is read`, () => {
     assert.deepEqual([...(bytesOf(buffer) ?? [])], BYTES);
   });

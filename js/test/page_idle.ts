@@ -5,8 +5,8 @@ const MAX_TIMER_MS = 500;
 /** What observers tell comes a frame after, and is answered in the one after that. */
 const IDLE_FRAMES = 4;
 
-const frame = requestAnimationFrame.bind(globalThis);
-const pending = new Map<string, Set<number>>();
+const requestRealFrame = requestAnimationFrame.bind(globalThis);
+const pendingIds = new Map<string, Set<number>>();
 
 /** From now on `ask` is counted from when it is called until its callback has been, or `cancel` is. */
 function countPending(ask: "setTimeout" | "requestAnimationFrame", cancel: string): void {
@@ -14,7 +14,7 @@ function countPending(ask: "setTimeout" | "requestAnimationFrame", cancel: strin
   const [begin, end] = [all[ask], all[cancel]];
   if (begin === undefined || end === undefined) throw new Error(`no ${ask}`);
   const under = new Set<number>();
-  pending.set(ask, under);
+  pendingIds.set(ask, under);
   all[ask] = (call, ms = 0, ...given) => {
     const once = (...passed: unknown[]) => {
       under.delete(id);
@@ -36,17 +36,18 @@ export function watchTimers(): void {
   countPending("requestAnimationFrame", "cancelAnimationFrame");
 }
 
-const isMoving = (one: Animation): boolean =>
+const isUnfinishedAnimation = (one: Animation): boolean =>
   one.playState === "running" &&
   one.effect?.getComputedTiming().iterations !== Number.POSITIVE_INFINITY;
 
 const isBusy = (): boolean =>
-  [...pending.values()].some((under) => under.size > 0) || document.getAnimations().some(isMoving);
+  [...pendingIds.values()].some((under) => under.size > 0) ||
+  document.getAnimations().some(isUnfinishedAnimation);
 
 /** Waits until the page rests; `done` counts what it does, and is null while an answer is awaited. */
 export async function waitForIdle(done: () => number | null): Promise<void> {
   for (let [calm, before] = [0, done()]; calm < IDLE_FRAMES; ) {
-    await new Promise(frame);
+    await new Promise(requestRealFrame);
     const now = done();
     calm = now === null || now !== before || isBusy() ? 0 : calm + 1;
     before = now;
@@ -56,9 +57,9 @@ export async function waitForIdle(done: () => number | null): Promise<void> {
 /** Whether what was about to come has come, a second later at the latest. */
 export async function whenAnimationsEnd(): Promise<boolean> {
   const late = performance.now() + 1000;
-  while ([...pending.values()].some((under) => under.size > 0)) {
+  while ([...pendingIds.values()].some((under) => under.size > 0)) {
     if (performance.now() > late) return false;
-    await new Promise(frame);
+    await new Promise(requestRealFrame);
   }
   return true;
 }

@@ -14,12 +14,12 @@ mock.method(performance, "now", () => Date.now());
 Object.assign(globalThis, { document: { getElementById: () => null, querySelector: () => null } });
 Object.assign(globalThis, { location: new URL("http://localhost/") });
 
-function page() {
+function createReportingPage() {
   const sent: FromPage[] = [];
   const isConnected = signal(true);
-  const pointerSpot = signal<HoverTarget | null>(null);
+  const hoverTarget = signal<HoverTarget | null>(null);
   const engine = {
-    unavailable: undefined,
+    deviceError: undefined,
     bytes: 1,
     contextLosses: 0,
     viewCount: 1,
@@ -33,19 +33,22 @@ function page() {
       sent.push(message);
     },
   };
-  const events: PageReportEvents = { heldBlobs: () => ["a"], onDisconnected: () => lost.push(1) };
+  const events: PageReportEvents = {
+    cachedBlobHashes: () => ["a"],
+    onDisconnected: () => lost.push(1),
+  };
   const reports = new PageReports(
     model as unknown as AnyModel,
     "page",
     engine as unknown as Engine,
-    { isConnected, pointerSpot } as unknown as ViewerState,
+    { isConnected, hoverTarget } as unknown as ViewerState,
     events,
   );
   const types = () => sent.splice(0).map(({ type }) => type);
   return {
     sent,
     isConnected,
-    pointerSpot,
+    hoverTarget,
     engine,
     reports,
     types,
@@ -57,8 +60,8 @@ function page() {
 }
 
 test("a hello is said again after one second, then after two and four, until Python answers", () => {
-  const { reports, types } = page();
-  Object.assign(reports, { engine: { device: undefined, unavailable: undefined } });
+  const { reports, types } = createReportingPage();
+  Object.assign(reports, { engine: { device: undefined, deviceError: undefined } });
   reports.sendHello();
   assert.deepEqual(types(), ["hello"]);
   for (const wait of [1000, 2000, 4000]) {
@@ -74,9 +77,9 @@ test("a hello is said again after one second, then after two and four, until Pyt
 });
 
 test("a page that is not connected says nothing, and one that is not reached says so", () => {
-  const { reports, isConnected, types, gone, lose } = page();
+  const { reports, isConnected, types, gone, lose } = createReportingPage();
   isConnected.value = false;
-  reports.reportHealth();
+  reports.reportContextHealth();
   assert.deepEqual(types(), []);
   isConnected.value = true;
   lose();
@@ -86,23 +89,23 @@ test("a page that is not connected says nothing, and one that is not reached say
 });
 
 test("what goes on is said at once, then every half second, until it is over", () => {
-  const { reports, sent } = page();
+  const { reports, sent } = createReportingPage();
   const done = () =>
     sent.splice(0).map((message) => (message.type === "progress" ? message.done : undefined));
-  reports.setStage("compiling", 0, 9);
+  reports.setProgress("compiling", 0, 9);
   assert.deepEqual(done(), [0]);
-  reports.setStage("compiling", 1, 9);
+  reports.setProgress("compiling", 1, 9);
   mock.timers.tick(499);
-  reports.setStage("compiling", 2, 9);
+  reports.setProgress("compiling", 2, 9);
   assert.deepEqual(done(), []);
   mock.timers.tick(1);
   assert.deepEqual(done(), [2]);
   mock.timers.tick(500);
   assert.deepEqual(done(), [2], "it is still going on");
-  reports.clearStage();
+  reports.clearProgress();
   mock.timers.tick(2000);
   assert.deepEqual(done(), []);
-  reports.setStage("compiling", 3, 9);
+  reports.setProgress("compiling", 3, 9);
   assert.deepEqual(done(), [3]);
   reports.stopTimers();
   mock.timers.tick(2000);
@@ -110,9 +113,9 @@ test("what goes on is said at once, then every half second, until it is over", (
 });
 
 test("the context is reported where anything of it has changed", () => {
-  const { reports, engine, sent, types } = page();
-  reports.reportHealth();
-  reports.reportHealth();
+  const { reports, engine, sent, types } = createReportingPage();
+  reports.reportContextHealth();
+  reports.reportContextHealth();
   assert.deepEqual(types(), ["contexthealth"]);
   const changes = [
     { bytes: 2 },
@@ -122,8 +125,8 @@ test("the context is reported where anything of it has changed", () => {
   ];
   for (const change of changes) {
     Object.assign(engine, change);
-    reports.reportHealth();
-    reports.reportHealth();
+    reports.reportContextHealth();
+    reports.reportContextHealth();
     assert.equal(sent.length, 1);
     const [said] = sent.splice(0);
     const lost = engine.device.isLost;
@@ -134,28 +137,28 @@ test("the context is reported where anything of it has changed", () => {
 });
 
 test("the pointer is followed ten times a second, the last place always, and not where it began", () => {
-  const { reports, pointerSpot, sent } = page();
+  const { reports, hoverTarget, sent } = createReportingPage();
   const at = (channel: number) => ({ layer: "a", channel }) as unknown as HoverTarget;
   const places = () =>
     sent.splice(0).map((message) => (message.type === "pointerhover" ? message.target : undefined));
-  pointerSpot.value = at(0);
-  reports.reportPointer();
+  hoverTarget.value = at(0);
+  reports.startPointerReports();
   mock.timers.tick(100);
   assert.deepEqual(places(), []);
-  pointerSpot.value = at(1);
-  pointerSpot.value = at(2);
-  pointerSpot.value = at(3);
+  hoverTarget.value = at(1);
+  hoverTarget.value = at(2);
+  hoverTarget.value = at(3);
   assert.deepEqual(places(), [at(1)]);
   mock.timers.tick(100);
   assert.deepEqual(places(), [at(3)]);
-  pointerSpot.value = null;
+  hoverTarget.value = null;
   mock.timers.tick(100);
   assert.deepEqual(places(), [null]);
-  pointerSpot.value = at(4);
-  pointerSpot.value = at(5);
+  hoverTarget.value = at(4);
+  hoverTarget.value = at(5);
   reports.dispose();
   mock.timers.tick(1000);
-  pointerSpot.value = at(6);
+  hoverTarget.value = at(6);
   mock.timers.tick(1000);
   assert.ok(!places().some((one) => one !== null && [5, 6].includes(Number(one?.channel))));
 });

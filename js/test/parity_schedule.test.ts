@@ -4,16 +4,16 @@ import { afterEach, beforeEach, mock, test } from "node:test";
 import { signal } from "@preact/signals";
 import {
   CHECK_INTERVAL_MS,
-  IDLE_MS,
-  LIVE_DELAY_MS,
+  ENGINE_IDLE_AFTER_MS,
+  LIVE_SOURCE_DELAY_MS,
   ParityScheduler,
-} from "../src/engine/parity_schedule.ts";
+} from "../src/engine/parity_check_schedule.ts";
 import type { Engine } from "../src/engine/types.ts";
 import { findEqualExamples } from "../src/engine/value_samples.ts";
 import type { PlanHeader } from "../src/plan/schema.ts";
 
 let now = 0;
-const real = performance.now;
+const realNow = performance.now;
 
 beforeEach(() => {
   now = 0;
@@ -23,10 +23,10 @@ beforeEach(() => {
 
 afterEach(() => {
   mock.timers.reset();
-  performance.now = real;
+  performance.now = realNow;
 });
 
-interface Host {
+interface ParityHost {
   readonly checks: ParityScheduler;
   readonly page: { hidden: boolean; see(): void };
   asked: number;
@@ -39,7 +39,7 @@ interface Host {
 }
 
 /** An engine, and a client that makes each check at once. */
-function host(makes = true): Host {
+function createParityHost(makes = true): ParityHost {
   const run = signal<unknown>(null);
   const engine = { signals: { run }, runCount: 0, contextLosses: 0 };
   let see: () => void = () => undefined;
@@ -54,12 +54,12 @@ function host(makes = true): Host {
     removeEventListener: () => undefined,
   };
   Object.assign(globalThis, { document });
-  const own: Host = {
+  const own: ParityHost = {
     checks: new ParityScheduler(engine as unknown as Engine, {
-      isReady: () => own.ready,
+      isReadyToCheck: () => own.ready,
       requestCheck: () => {
         own.asked += 1;
-        if (makes) own.checks.checkDone();
+        if (makes) own.checks.markCheckDone();
       },
       hasNewMismatch: async () => {
         own.looked += 1;
@@ -93,15 +93,15 @@ function host(makes = true): Host {
   return own;
 }
 
-const REST = 2 * IDLE_MS;
+const IDLE_PAUSE_MS = 2 * ENGINE_IDLE_AFTER_MS;
 
 test("a check is due behind the first, the second and the tenth run", async () => {
-  const own = host();
+  const own = createParityHost();
   const due: number[] = [];
   for (let run = 1; run <= 20; run++) {
     own.run();
     const before = own.asked;
-    await own.pass(REST);
+    await own.pass(IDLE_PAUSE_MS);
     if (own.asked > before) due.push(run);
   }
   assert.deepEqual(due, [1, 2, 10]);
@@ -109,9 +109,9 @@ test("a check is due behind the first, the second and the tenth run", async () =
 });
 
 test("nothing is checked while one run follows another, but a live source now and then", async () => {
-  const own = host();
+  const own = createParityHost();
   own.run();
-  await own.pass(REST);
+  await own.pass(IDLE_PAUSE_MS);
   assert.equal(own.asked, 1);
   const live = async (ms: number) => {
     for (let at = 0; at < ms; at += 100) {
@@ -119,22 +119,22 @@ test("nothing is checked while one run follows another, but a live source now an
       await own.pass(100);
     }
   };
-  await live(LIVE_DELAY_MS - 500);
+  await live(LIVE_SOURCE_DELAY_MS - 500);
   assert.equal(own.asked, 1);
   await live(3_000);
   assert.equal(own.asked, 2);
   await live(CHECK_INTERVAL_MS / 2);
   assert.equal(own.asked, 2);
-  await live(CHECK_INTERVAL_MS / 2 + LIVE_DELAY_MS);
+  await live(CHECK_INTERVAL_MS / 2 + LIVE_SOURCE_DELAY_MS);
   assert.equal(own.asked, 3);
   own.checks.dispose();
 });
 
 test("what has run is checked once more in time, and what has not is left alone", async () => {
-  const own = host();
+  const own = createParityHost();
   for (let run = 0; run < 12; run++) {
     own.run();
-    await own.pass(REST);
+    await own.pass(IDLE_PAUSE_MS);
   }
   assert.equal(own.asked, 3);
   await own.pass(2 * CHECK_INTERVAL_MS);
@@ -145,49 +145,49 @@ test("what has run is checked once more in time, and what has not is left alone"
 });
 
 test("a lost context is followed by a check", async () => {
-  const own = host();
+  const own = createParityHost();
   for (let run = 0; run < 12; run++) {
     own.run();
-    await own.pass(REST);
+    await own.pass(IDLE_PAUSE_MS);
   }
   own.losses = 1;
   own.run();
-  await own.pass(REST);
+  await own.pass(IDLE_PAUSE_MS);
   assert.equal(own.asked, 4);
   own.checks.dispose();
 });
 
 test("a hidden page is left alone until it is seen", async () => {
-  const own = host();
+  const own = createParityHost();
   own.page.hidden = true;
   own.run();
   await own.pass(2 * CHECK_INTERVAL_MS);
   assert.equal(own.asked, 0);
   own.page.hidden = false;
   own.page.see();
-  await own.pass(REST);
+  await own.pass(IDLE_PAUSE_MS);
   assert.equal(own.asked, 1);
   own.checks.dispose();
 });
 
 test("equal examples are looked at once a run, and a difference is checked", async () => {
-  const own = host();
+  const own = createParityHost();
   for (let run = 0; run < 4; run++) {
     own.run();
-    await own.pass(REST);
+    await own.pass(IDLE_PAUSE_MS);
   }
   assert.deepEqual([own.looked, own.asked], [2, 2]); // behind the third and fourth run
-  await own.pass(10 * REST);
+  await own.pass(10 * IDLE_PAUSE_MS);
   assert.equal(own.looked, 2);
   own.apart = true;
   own.run();
-  await own.pass(REST);
+  await own.pass(IDLE_PAUSE_MS);
   assert.deepEqual([own.looked, own.asked], [3, 3]);
   own.checks.dispose();
 });
 
 test("where something else goes first it is asked again, each time later", async () => {
-  const own = host();
+  const own = createParityHost();
   own.ready = false;
   own.run();
   await own.pass(10_000);
@@ -195,25 +195,25 @@ test("where something else goes first it is asked again, each time later", async
   await own.pass(10_000);
   assert.equal(own.asked, 1);
   own.checks.dispose();
-  const slow = host(false); // it is never made
+  const slow = createParityHost(false); // it is never made
   slow.run();
-  await slow.pass(5 * IDLE_MS);
+  await slow.pass(5 * ENGINE_IDLE_AFTER_MS);
   assert.ok(slow.asked >= 2);
   slow.checks.dispose();
-  await slow.pass(5 * IDLE_MS);
+  await slow.pass(5 * ENGINE_IDLE_AFTER_MS);
 });
 
 test("another network is checked from its first run on", async () => {
-  const own = host();
+  const own = createParityHost();
   for (let run = 0; run < 12; run++) {
     own.run();
-    await own.pass(REST);
+    await own.pass(IDLE_PAUSE_MS);
   }
   own.checks.restart();
-  await own.pass(REST);
+  await own.pass(IDLE_PAUSE_MS);
   assert.equal(own.asked, 4);
   own.run();
-  await own.pass(REST);
+  await own.pass(IDLE_PAUSE_MS);
   assert.equal(own.asked, 5);
   own.checks.dispose();
 });

@@ -1,11 +1,16 @@
 // Sizes, places and colours of pictures, and the words of errors: all that needs no GL.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { colorMapLayer, colorMapTexels, colorRamp, parseColor } from "../src/pictures/colormaps.ts";
+import {
+  colorMapTexels,
+  colorMapTextureLayer,
+  colorRamp,
+  parseColor,
+} from "../src/pictures/colormaps.ts";
 import { MAP_TEXELS } from "../src/pictures/colortables.ts";
 import { type MosaicOptions, mosaicSize, packAtlases } from "../src/pictures/mosaic.ts";
 import { formatList, shaderMessage } from "../src/plan/error_text.ts";
-import { planStrips } from "../src/plan/uniforms.ts";
+import { splitValueIntoStrips } from "../src/plan/uniforms.ts";
 import { summarizeChannel, summarizeChannels } from "../src/statistics/summary.ts";
 import { countClasses } from "../src/views/overlay/class_counts.ts";
 
@@ -46,12 +51,12 @@ test("pictures are packed without overlap, each once", () => {
   }));
   const atlases = packAtlases(items, 256);
   assert.ok(atlases.length > 1);
-  const placed = atlases.flatMap((atlas) => atlas.placed.map((one) => one.item));
+  const placed = atlases.flatMap((atlas) => atlas.packedItems.map((one) => one.item));
   assert.equal(new Set(placed).size, items.length);
-  for (const { width, height, placed } of atlases) {
+  for (const { width, height, packedItems } of atlases) {
     assert.ok(width <= 256 && height <= 256);
     const taken = new Set<number>();
-    for (const { item, x, y } of placed) {
+    for (const { item, x, y } of packedItems) {
       assert.ok(x + item.width <= width && y + item.height <= height);
       for (let row = y; row < y + item.height; row++) {
         for (let column = x; column < x + item.width; column++) {
@@ -71,16 +76,16 @@ test("the signed maps have the design's stops, zero in the middle texel", () => 
     return [...texels.subarray(from, from + 4)];
   };
   assert.equal(texels.length, 8 * MAP_TEXELS * 4);
-  const light = colorMapLayer("signed", "light");
+  const light = colorMapTextureLayer("signed", "light");
   assert.deepEqual(at(light, 1), [0x6b, 0x2b, 0x00, 255]);
   assert.deepEqual(at(light, 256), [255, 255, 255, 255]);
   assert.deepEqual(at(light, 511), [0x0b, 0x2f, 0x63, 255]);
-  assert.deepEqual(at(colorMapLayer("signed", "dark"), 256), [0x0f, 0x12, 0x16, 255]);
+  assert.deepEqual(at(colorMapTextureLayer("signed", "dark"), 256), [0x0f, 0x12, 0x16, 255]);
   for (const theme of ["light", "dark"] as const) {
-    assert.deepEqual(at(colorMapLayer("viridis", theme), 0), [0x44, 0x01, 0x54, 255]);
-    assert.deepEqual(at(colorMapLayer("cividis", theme), 511), [253, 234, 69, 255]);
-    assert.deepEqual(at(colorMapLayer("magma", theme), 0), [0, 0, 4, 255]);
-    assert.deepEqual(at(colorMapLayer("grey", theme), 511), [255, 255, 255, 255]);
+    assert.deepEqual(at(colorMapTextureLayer("viridis", theme), 0), [0x44, 0x01, 0x54, 255]);
+    assert.deepEqual(at(colorMapTextureLayer("cividis", theme), 511), [253, 234, 69, 255]);
+    assert.deepEqual(at(colorMapTextureLayer("magma", theme), 0), [0, 0, 4, 255]);
+    assert.deepEqual(at(colorMapTextureLayer("grey", theme), 511), [255, 255, 255, 255]);
   }
 });
 
@@ -130,7 +135,7 @@ test("strips cover a map with both walks short", () => {
     const layout_words = [1, 4, h * by, w * bx, w, h, 1, 1, 1, by, bx, 1, 1, 1, w, h];
     const nchw = [1, 4, h * by, w * bx] as const;
     const layout = { nchw, block: [1, by, bx], phases: [1, 1], max_side: 0 } as const;
-    const { stripCount, linesPerStrip } = planStrips({ nchw, layout_words, layout });
+    const { stripCount, linesPerStrip } = splitValueIntoStrips({ nchw, layout_words, layout });
     const all = h * by * bx;
     assert.ok(stripCount * linesPerStrip >= all && (stripCount - 1) * linesPerStrip < all);
     assert.ok(linesPerStrip * w <= Math.max(256, 2 * Math.sqrt(all * w), w));
@@ -140,17 +145,26 @@ test("strips cover a map with both walks short", () => {
 
 test("channels without a finite value don't count", () => {
   const empty = {
-    pixels: 4,
+    pixelCount: 4,
     low: 3.4e38,
     high: -3.4e38,
-    sum: 0,
-    count: 0,
-    squares: 0,
+    scaledSum: 0,
+    finiteCount: 0,
+    scaledSquaredDeviations: 0,
     zeros: 0,
     nan: 3,
     inf: 1,
   };
-  const four = { ...empty, low: 1, high: 3, sum: 2, count: 4, squares: 1 / 18, nan: 0, inf: 0 };
+  const four = {
+    ...empty,
+    low: 1,
+    high: 3,
+    scaledSum: 2,
+    finiteCount: 4,
+    scaledSquaredDeviations: 1 / 18,
+    nan: 0,
+    inf: 0,
+  };
   assert.deepEqual(summarizeChannel(empty).mean, Number.NaN);
   assert.deepEqual(summarizeChannel(empty).min, Number.NaN);
   const both = summarizeChannels([empty, four]);
@@ -158,5 +172,5 @@ test("channels without a finite value don't count", () => {
   assert.equal(both.min, 1);
   assert.ok(Math.abs(both.std - Math.SQRT1_2) < 1e-12);
   assert.equal(both.nan, 3);
-  assert.equal(both.zeros, 0);
+  assert.equal(both.zeroFraction, 0);
 });

@@ -2,24 +2,27 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as zlib from "node:zlib";
-import { formatPasses } from "../src/number_format.ts";
+import { formatPassCount } from "../src/number_format.ts";
 import { checkPlan } from "../src/plan/check_plan.ts";
 import { crc32 } from "../src/plan/crc32.ts";
 import { parsePlan } from "../src/plan/plan_file.ts";
 import { ALIGN, VERSION } from "../src/plan/schema.ts";
-import { planFile, planHeader, withChecksum } from "./plan_files.ts";
+import { makePlanFile, planHeader, withChecksum } from "./plan_files.ts";
 
 test("a Plan file gives its header, uniforms and weights", () => {
   const body = new Uint8Array(512 + 32);
   new Float32Array(body.buffer, 512, 8).set([1, 2, 3, 4, 5, 6, 7, 8]);
   body[0] = 9;
-  for (const bytes of [planFile(planHeader(), body), misalign(planFile(planHeader(), body))]) {
-    const { plan, uniforms, weight } = parsePlan(bytes);
+  for (const bytes of [
+    makePlanFile(planHeader(), body),
+    misalign(makePlanFile(planHeader(), body)),
+  ]) {
+    const { plan, uniforms, getWeight } = parsePlan(bytes);
     assert.deepEqual(plan, planHeader());
     assert.equal(uniforms.length, 512);
     assert.equal(uniforms[0], 9);
-    assert.deepEqual([...weight(plan.weights[0]?.hash ?? "")], [1, 2, 3, 4, 5, 6, 7, 8]);
-    assert.throws(() => weight("no"), /no weight no/);
+    assert.deepEqual([...getWeight(plan.weights[0]?.hash ?? "")], [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert.throws(() => getWeight("no"), /no weight no/);
   }
 });
 
@@ -31,7 +34,7 @@ function misalign(bytes: Uint8Array): Uint8Array {
 }
 
 test("what is no Plan file is refused in words", () => {
-  const whole = planFile(planHeader());
+  const whole = makePlanFile(planHeader());
   const wrong = whole.slice();
   wrong[0] = 0;
   const endless = whole.slice();
@@ -48,10 +51,16 @@ test("what is no Plan file is refused in words", () => {
       withChecksum(whole.subarray(0, whole.length - 512)),
       /its uniforms are incomplete|missing or has a wrong size/,
     ],
-    [planFile(planHeader(), new Uint8Array(512 + 16)), /weight .* is missing or has a wrong size/],
-    [planFile({ ...planHeader(), version: VERSION + 1 }), /Plan of format \d+; this page reads \d/],
-    [planFile(null), /Plan of format undefined/],
-    [planFile({ version: VERSION }), /header is not a PlanHeader: it has no language/],
+    [
+      makePlanFile(planHeader(), new Uint8Array(512 + 16)),
+      /weight .* is missing or has a wrong size/,
+    ],
+    [
+      makePlanFile({ ...planHeader(), version: VERSION + 1 }),
+      /Plan of format \d+; this page reads \d/,
+    ],
+    [makePlanFile(null), /Plan of format undefined/],
+    [makePlanFile({ version: VERSION }), /header is not a PlanHeader: it has no language/],
   ];
   for (const [bytes, message] of cases) {
     assert.throws(() => parsePlan(bytes), { name: "PlanError", message });
@@ -66,7 +75,7 @@ test("a file cut anywhere is refused: in its header, in its uniforms, in a weigh
     [planHeader(), 512 + 32, [uniforms, weight]],
     [bare, 512, [uniforms]],
   ] as const) {
-    const whole = planFile(plan);
+    const whole = makePlanFile(plan);
     const end = whole.length - (512 + ALIGN) + kept;
     const found = new Set<string>();
     for (let length = 0; length < end; length++) {
@@ -165,7 +174,7 @@ test("a number that points outside what it should is named", () => {
   for (const [message, change] of DAMAGE) {
     assert.throws(
       () => {
-        const { plan } = parsePlan(planFile(planHeader(change)));
+        const { plan } = parsePlan(makePlanFile(planHeader(change)));
         checkPlan(plan, 512, plan.target);
       },
       { name: "PlanError", message },
@@ -175,7 +184,7 @@ test("a number that points outside what it should is named", () => {
 });
 
 test("a file with any bit flipped is refused by its checksum", () => {
-  const whole = planFile({ version: VERSION });
+  const whole = makePlanFile({ version: VERSION });
   const message = /damaged Plan file: its checksum is [0-9a-f]{8}, not|first 8 bytes differ/;
   for (let bit = 0; bit < 8 * whole.length; bit++) {
     whole[bit >> 3] = (whole[bit >> 3] ?? 0) ^ (1 << (bit & 7));
@@ -197,7 +206,7 @@ test("the checksum is zlib's for every length and address, in one piece or two",
 });
 
 test("a file with any byte changed is read or refused, never worse", () => {
-  const whole = planFile(planHeader());
+  const whole = makePlanFile(planHeader());
   for (let k = 0; k < whole.length; k += 1) {
     const changed = whole.slice();
     changed[k] = ((changed[k] ?? 0) + 1 + ((k * 37) % 255)) % 256;
@@ -210,7 +219,7 @@ test("a file with any byte changed is read or refused, never worse", () => {
 });
 
 test("one pass is no passes", () => {
-  assert.equal(formatPasses(1), "1 pass");
-  assert.equal(formatPasses(0), "0 passes");
-  assert.equal(formatPasses(2100), "2,100 passes");
+  assert.equal(formatPassCount(1), "1 pass");
+  assert.equal(formatPassCount(0), "0 passes");
+  assert.equal(formatPassCount(2100), "2,100 passes");
 });

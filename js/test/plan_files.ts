@@ -1,12 +1,12 @@
 // A small valid Plan for tests, and its file.
 import { crc32 } from "node:zlib";
 import { ALIGN, MAGIC, type PlanHeader, VERSION } from "../src/plan/schema.ts";
-import { layer } from "./layer_records.ts";
+import { makeLayer } from "./layer_records.ts";
 
 const HASH = "0123456789abcdef0123456789abcdef";
 
 /** One input through one pass to one value, with one weight; `change` edits it as plain JSON. */
-export function planHeader(change: (plan: LooseJson) => void = () => undefined): PlanHeader {
+export function planHeader(change: (plan: MutablePlanJson) => void = () => undefined): PlanHeader {
   const pass = (program: number, inputs: number[], output: number, viewport: number[]) => {
     return {
       program,
@@ -95,7 +95,7 @@ export function planHeader(change: (plan: LooseJson) => void = () => undefined):
     parameters: [],
     outputs: ["x"],
     layers: [
-      layer("l", "Identity", ["x"], {
+      makeLayer("l", "Identity", ["x"], {
         output_shape: [1, 4, 2, 3],
         position_axes: [2, 3],
         dependencies: [[0, 1, 0]],
@@ -119,9 +119,9 @@ export function planHeader(change: (plan: LooseJson) => void = () => undefined):
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: tests break what the types would forbid
-type LooseJson = any;
+type MutablePlanJson = any;
 
-export function planFile(
+export function makePlanFile(
   plan: unknown,
   body = new Uint8Array(512 + ALIGN),
 ): Uint8Array<ArrayBuffer> {

@@ -1,7 +1,7 @@
 // What is said of layers that Python computes.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { longType, stagesOf } from "../src/network/network.ts";
+import { groupIntoStages, longType } from "../src/network/network.ts";
 import {
   outdatedLayers,
   pythonLayerOf,
@@ -9,28 +9,28 @@ import {
   pythonLayerText,
 } from "../src/network/python_layers.ts";
 import type { PlanHeader, Value } from "../src/plan/schema.ts";
-import { layer } from "./layer_records.ts";
+import { makeLayer } from "./layer_records.ts";
 
-const WHY = "the operator LSTM is not among those that run";
-const lstm = (name: string, input: string) =>
-  layer(name, "Conv", [input], { module: "LSTM", type: "LSTM", python: WHY });
+const PYTHON_REASON = "the operator LSTM is not among those that run";
+const lstmLayer = (name: string, input: string) =>
+  makeLayer(name, "Conv", [input], { module: "LSTM", type: "LSTM", python: PYTHON_REASON });
 const layers = [
-  layer("a", "Conv", ["x"]),
-  layer("side", "Conv", ["x"]),
-  lstm("b", "a"),
-  layer("c", "Relu", ["b"]),
-  lstm("d", "c"),
-  layer("e", "Add", ["d", "side"]),
-  lstm("f", "e"),
+  makeLayer("a", "Conv", ["x"]),
+  makeLayer("side", "Conv", ["x"]),
+  lstmLayer("b", "a"),
+  makeLayer("c", "Relu", ["b"]),
+  lstmLayer("d", "c"),
+  makeLayer("e", "Add", ["d", "side"]),
+  lstmLayer("f", "e"),
 ];
 const plan = { layers } as unknown as PlanHeader;
 
 test("a layer in Python is a stage by itself, whatever follows it", () => {
-  const stages = stagesOf(layers, new Set(["x"])).map((stage) =>
+  const stages = groupIntoStages(layers, new Set(["x"])).map((stage) =>
     stage.layers.map(({ name }) => name),
   );
   assert.deepEqual(stages, [["a"], ["side"], ["b"], ["c"], ["d"], ["e"], ["f"]]);
-  assert.equal(longType(layers[2] ?? lstm("", "")), "LSTM (in Python)");
+  assert.equal(longType(layers[2] ?? lstmLayer("", "")), "LSTM (in Python)");
   assert.deepEqual(
     pythonLayers(plan).map(({ name }) => name),
     ["b", "d", "f"],
@@ -55,9 +55,12 @@ test("what the page changes makes old what Python computed of it, and nothing be
 });
 
 test("it is said for which input", () => {
-  assert.equal(pythonLayerText(lstm("b", "a"), false), "computed in Python: LSTM, for this input");
+  assert.equal(
+    pythonLayerText(lstmLayer("b", "a"), false),
+    "computed in Python: LSTM, for this input",
+  );
   assert.match(
-    pythonLayerText(lstm("b", "a"), true),
+    pythonLayerText(lstmLayer("b", "a"), true),
     /for the last input from Python; its input in the page has changed/,
   );
 });

@@ -16,14 +16,15 @@ interface FieldQuery {
   }[];
 }
 
-const marked = (mask: Mask): number[] => [...mask.keys()].filter((place) => mask[place] === 1);
+const markedIndices = (mask: Mask): number[] =>
+  [...mask.keys()].filter((place) => mask[place] === 1);
 
-const questions: readonly FieldQuery[] = JSON.parse(readFileSync(0, "utf8"));
-const answers = questions.map(({ plan, asked }) => {
+const fieldQueries: readonly FieldQuery[] = JSON.parse(readFileSync(0, "utf8"));
+const fieldAnswers = fieldQueries.map(({ plan, asked }) => {
   const fields = new FieldPropagator(plan);
   return asked.map(({ key, shape, places, at, way }) => {
     const found = fields[`${way}Field`](key, elementMask(shape, places, at));
-    return [...found].map(([name, mask]) => [name, marked(mask)]);
+    return [...found].map(([name, mask]) => [name, markedIndices(mask)]);
   });
 });
-process.stdout.write(JSON.stringify(answers));
+process.stdout.write(JSON.stringify(fieldAnswers));

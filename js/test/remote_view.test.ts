@@ -7,12 +7,12 @@ import type { TrainingHost } from "../src/features/training/state.ts";
 import type { ViewerState } from "../src/state.ts";
 import "./text_imports.ts";
 
-const { RemoteView: Elsewhere } = await import("../src/features/training/remote_view.ts");
+const { RemoteTrainingView: Elsewhere } = await import("../src/features/training/remote_view.ts");
 
 mock.timers.enable({ apis: ["setInterval", "setTimeout"] });
 
 /** After this, promises that are settled have called back. */
-const settled = async (): Promise<void> => {
+const flushPromises = async (): Promise<void> => {
   for (let k = 0; k < 20; k++) await Promise.resolve();
 };
 
@@ -67,19 +67,19 @@ test("weights of another training or round are not shown, and what did not come 
     { training: "a", round: 2 },
   ]) {
     own.remoteView.value = { ...other, blob: "x" };
-    await settled();
+    await flushPromises();
     assert.deepEqual(blobs, []);
   }
   own.remoteView.value = { training: "a", round: 1, blob: "x" };
-  await settled();
+  await flushPromises();
   const asked = blobs.length;
   assert.ok(asked > 0);
   own.remoteView.value = { training: "a", round: 1, blob: "x" };
-  await settled();
+  await flushPromises();
   assert.ok(blobs.length > asked, "with the next one again");
   page.close();
   const before = blobs.length;
   own.remoteView.value = { training: "a", round: 1, blob: "y" };
-  await settled();
+  await flushPromises();
   assert.equal(blobs.length, before);
 });

@@ -1,7 +1,7 @@
 // Numbers that views ask of a session: asked once a run, for each example, channel and count by themselves.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { drawKind, imageShape } from "../src/network/display_kind.ts";
+import { displayStyle, imageShapeText } from "../src/network/display_kind.ts";
 import type { Session, Statistics, Summary } from "../src/plan/runtime.ts";
 import type { LayerPair, PlanHeader, Value } from "../src/plan/schema.ts";
 import { cosineSimilarities, valueRank } from "../src/views/channel_similarity.ts";
@@ -17,7 +17,7 @@ const { layerDifference: changeOf, sharedLimits: sharedEnds } = await import(
   "../src/features/compare/views/layer_pairs.ts"
 );
 const { countClasses } = await import("../src/views/overlay/class_counts.ts");
-const { boundsOf, flagOf } = await import("../src/views/channel_flags.ts");
+const { activationBounds: boundsOf, flagOf } = await import("../src/views/channel_flags.ts");
 
 /** A session that answers each question by its words, and a state that shows it. */
 function recordingSession() {
@@ -140,7 +140,8 @@ test("classes are counted by the first of the largest scores, and without places
 });
 
 test("a channel is dead where all is zero, and saturated within a hundredth of an end", () => {
-  const of = (min: number, max: number, zeros = 0) => ({ min, max, zeros }) as Summary;
+  const of = (min: number, max: number, zeroFraction = 0) =>
+    ({ min, max, zeroFraction }) as Summary;
   assert.equal(flagOf(of(0, 0, 1), null), "dead");
   assert.equal(flagOf(of(0, 0, 0.999), null), null);
   assert.equal(flagOf(of(0, 0, 1), [0, 1]), "dead");
@@ -190,7 +191,7 @@ test("maps are as alike as they point into one direction, and ranks are within a
 test("colours of their own have inputs and outputs of one or three channels alone", () => {
   const [base] = planHeader().values as [Value];
   const name = (nchw: readonly number[], more: Partial<Value> = {}) =>
-    drawKind({ ...base, shape: nchw, nchw, ...more } as unknown as Value).name;
+    displayStyle({ ...base, shape: nchw, nchw, ...more } as unknown as Value).name;
   assert.equal(name([1, 3, 2, 3]), "rgb");
   assert.equal(name([1, 1, 2, 3]), "grey");
   for (const channels of [2, 4]) assert.equal(name([1, channels, 2, 3]), "maps");
@@ -201,8 +202,8 @@ test("colours of their own have inputs and outputs of one or three channels alon
   assert.equal(name([1, 2, 1, 1]), "bars");
   assert.equal(name([1, 5, 2, 3], { display_kind: "classes", kind: "output" }), "classes");
   assert.equal(name([1, 5, 2, 3], { display_kind: "classes", kind: "layer" }), "maps");
-  assert.equal(imageShape({ ...base, shape: [2, 4, 5], nchw: [2, 4, 1, 5] } as never), "4×5");
-  assert.equal(imageShape({ ...base, shape: [4, 5], nchw: [2, 4, 1, 5] } as never), "4×5");
-  assert.equal(imageShape({ ...base, shape: [1], nchw: [1, 1, 1, 1] } as never), "1");
-  assert.equal(imageShape({ ...base, shape: [], nchw: [1, 1, 1, 1] } as never), "scalar");
+  assert.equal(imageShapeText({ ...base, shape: [2, 4, 5], nchw: [2, 4, 1, 5] } as never), "4×5");
+  assert.equal(imageShapeText({ ...base, shape: [4, 5], nchw: [2, 4, 1, 5] } as never), "4×5");
+  assert.equal(imageShapeText({ ...base, shape: [1], nchw: [1, 1, 1, 1] } as never), "1");
+  assert.equal(imageShapeText({ ...base, shape: [], nchw: [1, 1, 1, 1] } as never), "scalar");
 });

@@ -2,18 +2,18 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  FLUENT_BUDGET,
   type PassDraw,
   predictPassTimes,
   Semaphore,
   type SliceBudget,
+  SMOOTH_SLICE_BUDGET,
   splitPass,
   splitRun,
-  URGENT_BUDGET,
+  URGENT_SLICE_BUDGET,
 } from "../src/plan/run_slices.ts";
 import type { Pass } from "../src/plan/schema.ts";
 
-function pass(program: number, viewport: [number, number], cost = 1): Pass {
+function makePass(program: number, viewport: [number, number], cost = 1): Pass {
   return {
     program,
     inputs: [],
@@ -26,7 +26,7 @@ function pass(program: number, viewport: [number, number], cost = 1): Pass {
   };
 }
 
-const never = () => false;
+const neverStop = () => false;
 
 function countTexels(
   draws: readonly PassDraw[],
@@ -53,7 +53,7 @@ test("bands cover each texel exactly once, along the longer side", () => {
     [1000, 3],
   ] as [number, number][]) {
     for (const count of [1, 2, 3, 7, 30, 1000]) {
-      const draws = splitPass(pass(0, viewport), count);
+      const draws = splitPass(makePass(0, viewport), count);
       assert.ok(draws.length <= Math.max(...viewport));
       assert.ok(countTexels(draws, viewport).every((times) => times === 1));
     }
@@ -62,7 +62,7 @@ test("bands cover each texel exactly once, along the longer side", () => {
 
 test("bands are whole squares of the renderer, two of them where there are enough", () => {
   const cuts = (width: number, count: number) =>
-    splitPass(pass(0, [width, 8]), count).map(({ band }) => band?.[2]);
+    splitPass(makePass(0, [width, 8]), count).map(({ band }) => band?.[2]);
   assert.deepEqual(cuts(1024, 6), [128, 128, 128, 128, 128, 128, 128, 128]);
   assert.deepEqual(cuts(1000, 3), [256, 256, 256, 232]);
   assert.deepEqual(cuts(448, 6), [64, 64, 64, 64, 64, 64, 64]);
@@ -70,26 +70,27 @@ test("bands are whole squares of the renderer, two of them where there are enoug
 });
 
 test("a short run is one slice, also of many passes", () => {
-  const passes = Array.from({ length: 40 }, () => pass(0, [9, 9]));
-  for (const pace of [FLUENT_BUDGET, URGENT_BUDGET]) {
+  const passes = Array.from({ length: 40 }, () => makePass(0, [9, 9]));
+  for (const pace of [SMOOTH_SLICE_BUDGET, URGENT_SLICE_BUDGET]) {
     assert.equal(
-      splitRun(passes, predictPassTimes(passes, pace.maxUnslicedMs * 0.9), never, pace).length,
+      splitRun(passes, predictPassTimes(passes, pace.maxUnslicedMs * 0.9), neverStop, pace).length,
       1,
     );
     assert.ok(
-      splitRun(passes, predictPassTimes(passes, pace.maxUnslicedMs * 1.2), never, pace).length > 1,
+      splitRun(passes, predictPassTimes(passes, pace.maxUnslicedMs * 1.2), neverStop, pace).length >
+        1,
     );
   }
 });
 
 test("a long run keeps its order, and no slice is much longer than asked", () => {
-  for (const pace of [FLUENT_BUDGET, URGENT_BUDGET]) checkSlices(pace);
+  for (const pace of [SMOOTH_SLICE_BUDGET, URGENT_SLICE_BUDGET]) checkSlices(pace);
 });
 
-function checkSlices(pace: SliceBudget): void {
-  const passes = Array.from({ length: 12 }, (_, k) => pass(k, [64, 20], k + 1));
+function checkSlices(budget: SliceBudget): void {
+  const passes = Array.from({ length: 12 }, (_, k) => makePass(k, [64, 20], k + 1));
   const ms = predictPassTimes(passes, 900);
-  const slices = splitRun(passes, ms, never, pace);
+  const slices = splitRun(passes, ms, neverStop, budget);
   const order = slices.flat().map(({ pass: step }) => step.program);
   assert.deepEqual(
     order,
@@ -98,24 +99,29 @@ function checkSlices(pace: SliceBudget): void {
   for (const [k, one] of passes.entries()) {
     const draws = slices.flat().filter(({ pass: step }) => step === one);
     assert.ok(countTexels(draws, one.viewport).every((times) => times === 1));
-    assert.equal(draws.length, Math.ceil((ms[k] ?? 0) / pace.sliceMs));
+    assert.equal(draws.length, Math.ceil((ms[k] ?? 0) / budget.sliceMs));
   }
   for (const slice of slices) {
     const sum = slice.reduce((total, { pass: step, band }) => {
       const share = band === undefined ? 1 : (band[2] * band[3]) / (64 * 20);
       return total + share * (ms[step.program] ?? 0);
     }, 0);
-    assert.ok(sum <= pace.sliceMs * 1.2, `${sum} ms`);
+    assert.ok(sum <= budget.sliceMs * 1.2, `${sum} ms`);
   }
 }
 
 test("a pass whose program draws for the first time stands alone", () => {
-  const passes = [pass(0, [4, 4]), pass(1, [4, 4]), pass(1, [4, 4]), pass(1, [4, 4])];
+  const passes = [
+    makePass(0, [4, 4]),
+    makePass(1, [4, 4]),
+    makePass(1, [4, 4]),
+    makePass(1, [4, 4]),
+  ];
   const slices = splitRun(
     passes,
     predictPassTimes(passes, 1),
     (one) => one.program < 2,
-    FLUENT_BUDGET,
+    SMOOTH_SLICE_BUDGET,
   );
   assert.deepEqual(
     slices.map((slice) => slice.length),
@@ -124,7 +130,7 @@ test("a pass whose program draws for the first time stands alone", () => {
 });
 
 test("a Plan without costs is taken to be even", () => {
-  const passes = [pass(0, [4, 4], 0), pass(0, [4, 4], 0)];
+  const passes = [makePass(0, [4, 4], 0), makePass(0, [4, 4], 0)];
   assert.deepEqual(predictPassTimes(passes, 10), [5, 5]);
   assert.deepEqual(predictPassTimes([], 10), []);
 });

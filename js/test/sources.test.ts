@@ -24,23 +24,29 @@ const { createStatusReporter: createTelling } = await import(
 );
 const { webcam } = await import("../src/features/sources/webcam.ts");
 const { setLatentCode: moveTo } = await import("../src/features/latent/state.ts");
-const { throttle: spaced, decodeTexts: textsOf } = await import("../src/comm/message_codec.ts");
+const { throttle: spaced, decodeStringList: textsOf } = await import(
+  "../src/comm/message_codec.ts"
+);
 
-const AGAIN_MS = 5_000;
-const MOST_BYTES = 48e6;
+const RETRY_MS = 5_000;
+const MAX_BYTES = 48e6;
 mock.timers.enable({ apis: ["setTimeout", "Date"] });
 mock.method(performance, "now", () => Date.now());
-const wait = (ms: number): void => mock.timers.tick(ms);
+const advanceTimers = (ms: number): void => mock.timers.tick(ms);
 /** After this, promises that are settled have called back. */
-const settled = async (): Promise<void> => {
+const flushPromises = async (): Promise<void> => {
   for (let k = 0; k < 10; k++) await Promise.resolve();
 };
 
-const source = (more: Partial<ImagesRecord> = {}): ImagesRecord =>
+const imagesSource = (more: Partial<ImagesRecord> = {}): ImagesRecord =>
   sourceOf("images", "x", { data: "set", block_size: 2, count: 7, ...more });
 
 /** Blocks of items whose numbers are all their own number; `bytes` gives each block's. */
-function set(of: ImagesRecord, numbers: number, bytes?: (k: number) => Uint8Array<ArrayBuffer>) {
+function createImageSet(
+  of: ImagesRecord,
+  numbers: number,
+  bytes?: (k: number) => Uint8Array<ArrayBuffer>,
+) {
   const asked: string[] = [];
   const dropped: string[] = [];
   let news = 0;
@@ -68,14 +74,14 @@ function set(of: ImagesRecord, numbers: number, bytes?: (k: number) => Uint8Arra
 
 for (const dtype of ["uint8", "float32"] as const)
   test(`an item of ${dtype} is the numbers of its place in its block`, async () => {
-    const { blocks, asked, news } = set(source({ dtype }), 3);
+    const { blocks, asked, news } = createImageSet(imagesSource({ dtype }), 3);
     assert.equal(blocks.peekOrRequest(5), undefined);
     const [five, six] = await Promise.all([blocks.get(5), blocks.get(6)]);
     assert.deepEqual([[...five], [...six]], [[5, 5, 5], [6, 6, 6]]); // biome-ignore format: pairs
     assert.equal(five instanceof Float32Array, dtype === "float32");
     assert.deepEqual(asked, ["set.2", "set.3"], "each block once");
     assert.deepEqual([...(blocks.peekOrRequest(4) ?? [])], [4, 4, 4]);
-    await settled();
+    await flushPromises();
     assert.equal(news(), 2);
     assert.equal(blocks.bytes, (6 + 3) * (dtype === "uint8" ? 1 : 4));
     const numbers = numbersOf(five, { dtype: "float32" });
@@ -84,18 +90,18 @@ for (const dtype of ["uint8", "float32"] as const)
 
 test("blocks stay up to 48 MB, those that were used last, and the newest always", async () => {
   const numbers = 12e6;
-  const of = source({ block_size: 1, count: 9 });
-  const { blocks, asked } = set(of, numbers, () => new Uint8Array(numbers));
+  const of = imagesSource({ block_size: 1, count: 9 });
+  const { blocks, asked } = createImageSet(of, numbers, () => new Uint8Array(numbers));
   for (const k of [0, 1, 2, 3]) await blocks.get(k);
-  assert.equal(blocks.bytes, MOST_BYTES);
+  assert.equal(blocks.bytes, MAX_BYTES);
   await blocks.get(0); // used once more
   await blocks.get(4);
-  assert.equal(blocks.bytes, MOST_BYTES);
+  assert.equal(blocks.bytes, MAX_BYTES);
   asked.length = 0;
   for (const k of [0, 4, 1]) await blocks.get(k);
   assert.deepEqual(asked, ["set.1"]);
   blocks.dispose();
-  const large = set(of, 50e6, () => new Uint8Array(50e6));
+  const large = createImageSet(of, 50e6, () => new Uint8Array(50e6));
   await large.blocks.get(0);
   await large.blocks.get(1);
   assert.equal(large.blocks.bytes, 50e6);
@@ -103,16 +109,20 @@ test("blocks stay up to 48 MB, those that were used last, and the newest always"
 
 test("a block that did not come is asked for again behind five seconds, and one of a wrong size is none", async () => {
   let fits = false;
-  const { blocks, asked, news } = set(source(), 3, () => new Uint8Array(fits ? 6 : 5));
+  const { blocks, asked, news } = createImageSet(
+    imagesSource(),
+    3,
+    () => new Uint8Array(fits ? 6 : 5),
+  );
   blocks.peekOrRequest(0);
-  await settled();
-  wait(AGAIN_MS);
+  await flushPromises();
+  advanceTimers(RETRY_MS);
   blocks.peekOrRequest(1);
   assert.deepEqual(asked, ["set.0"]);
-  wait(1);
+  advanceTimers(1);
   fits = true;
   blocks.peekOrRequest(1);
-  await settled();
+  await flushPromises();
   assert.deepEqual([asked.length, news()], [2, 1]);
   assert.equal(blocks.peekOrRequest(0)?.length, 3);
   blocks.peekOrRequest(-1);
@@ -121,12 +131,12 @@ test("a block that did not come is asked for again behind five seconds, and one 
 });
 
 test("blocks out of sight are let go of on their way, and asked for at once when they are", async () => {
-  const { blocks, asked, dropped } = set(source(), 3);
+  const { blocks, asked, dropped } = createImageSet(imagesSource(), 3);
   blocks.peekOrRequest(0);
   blocks.peekOrRequest(2);
   blocks.cancelOthers([3, 6]);
   assert.deepEqual(dropped, ["set.0"]);
-  await settled();
+  await flushPromises();
   asked.length = 0;
   blocks.peekOrRequest(0);
   assert.deepEqual(asked, [], "it came all the same");
@@ -136,16 +146,19 @@ test("blocks out of sight are let go of on their way, and asked for at once when
 });
 
 test("the next item behind the last is the first, and shuffled each comes once", () => {
-  assert.equal(nextItem(source({ index: 6 }), 1), 0);
-  assert.equal(nextItem(source({ index: 0 }), -1), 6);
-  assert.equal(nextItem(source({ index: 3 }), 1), 4);
-  assert.equal(nextItem(source({ count: 1 }), 1), 0);
+  assert.equal(nextItem(imagesSource({ index: 6 }), 1), 0);
+  assert.equal(nextItem(imagesSource({ index: 0 }), -1), 6);
+  assert.equal(nextItem(imagesSource({ index: 3 }), 1), 4);
+  assert.equal(nextItem(imagesSource({ count: 1 }), 1), 0);
   for (const count of [1, 2, 7, 64, 65]) {
     const seen: number[] = [];
     for (let index = 0; !seen.includes(index); ) {
       seen.push(index);
-      const next = nextItem(source({ index, count, shuffled: true, seed: 5 }), 1);
-      assert.equal(nextItem(source({ index: next, count, shuffled: true, seed: 5 }), -1), index);
+      const next = nextItem(imagesSource({ index, count, shuffled: true, seed: 5 }), 1);
+      assert.equal(
+        nextItem(imagesSource({ index: next, count, shuffled: true, seed: 5 }), -1),
+        index,
+      );
       index = next;
     }
     assert.equal(seen.length, count);
@@ -183,30 +196,30 @@ test("a code that moves is sent ten times a second, and always the last", () => 
   moveTo(state, [1]);
   moveTo(state, [2]);
   assert.deepEqual([state.latentCode.peek(), code()], [[2], [0]]);
-  wait(99);
+  advanceTimers(99);
   assert.deepEqual(code(), [0]);
-  wait(1);
+  advanceTimers(1);
   assert.deepEqual(code(), [2]);
   moveTo(state, [3]);
-  wait(100);
+  advanceTimers(100);
   assert.deepEqual(code(), [3]);
   moveTo(state, [4]);
   state.source.value = sourceOf("noise", "x");
-  wait(100);
+  advanceTimers(100);
   assert.equal(code(), "noise", "another source has come");
 });
 
 test("Python hears of pictures ten times a second, and that the last one is the last", () => {
   const state = createState(FEATURES);
   const heard: [boolean, number][] = [];
-  const feeder: Partial<Feeder> = { reportFed: (still, rate) => heard.push([still, rate]) };
+  const feeder: Partial<Feeder> = { reportFedInput: (still, rate) => heard.push([still, rate]) };
   const telling = createTelling(state, feeder as Feeder);
   telling.onFed(true);
   assert.deepEqual(heard.splice(0), [[false, 1]]);
-  wait(99);
+  advanceTimers(99);
   telling.onFed(true);
   assert.deepEqual(heard, []);
-  wait(1);
+  advanceTimers(1);
   telling.onFed(true);
   assert.deepEqual(heard.splice(0), [[false, 3]]);
   assert.equal(state.sourceStatus.peek().phase, "live");
@@ -216,9 +229,9 @@ test("Python hears of pictures ten times a second, and that the last one is the 
   assert.equal(state.sourceStatus.peek().phase, "still");
   telling.onFed(false);
   telling.onFed(false); // as the strokes of a pen
-  wait(100);
+  advanceTimers(100);
   assert.deepEqual(heard.splice(0), [[true, 0]]);
-  wait(1000);
+  advanceTimers(1000);
   telling.onFed(true);
   assert.deepEqual(heard.splice(0), [[false, 1]], "pictures of the last second");
   telling.dispose();
@@ -229,16 +242,16 @@ test("of many values the first goes at once, and behind it the last of each time
   const { take, dispose } = spaced<number>(100, (value) => given.push(value));
   for (const value of [1, 2, 3]) take(value);
   assert.deepEqual(given, [1]);
-  wait(99);
+  advanceTimers(99);
   assert.deepEqual(given, [1]);
-  wait(1);
+  advanceTimers(1);
   assert.deepEqual(given, [1, 3]);
-  wait(100);
+  advanceTimers(100);
   take(4);
   assert.deepEqual(given, [1, 3, 4]);
   take(5);
   dispose();
-  wait(1000);
+  advanceTimers(1000);
   assert.deepEqual(given, [1, 3, 4]);
 });
 
@@ -287,26 +300,26 @@ test("pictures come at their rate, one at a time, and none behind the end", asyn
     },
   );
   for (let k = 0; k < 35; k++) {
-    await settled();
+    await flushPromises();
     mock.timers.tick(10);
   }
-  await settled();
+  await flushPromises();
   assert.deepEqual(at.splice(0), [0, 100, 200, 300]);
   now = true;
   for (let k = 0; k < 50; k++) {
-    await settled();
+    await flushPromises();
     mock.timers.tick(10);
   }
   assert.equal(at.length, 1, "the one before has not ended");
   now = false;
   slow?.();
-  await settled();
-  await settled();
+  await flushPromises();
+  await flushPromises();
   assert.equal(at.length, 3, "one that is late and one that is due; the others are left out");
   const end = running.stop();
   for (let k = 0; k < 20; k++) {
     mock.timers.tick(10);
-    await settled();
+    await flushPromises();
   }
   await end;
   assert.equal(at.length, 3);
@@ -338,7 +351,7 @@ test("points that are drawn during a run are fed after it", async () => {
   drawing.open({
     input: IMAGE,
     source: sourceOf("drawing", "x", { owner: "page" }),
-    feeder: { page: "page" },
+    feeder: { pageId: "page" },
     feed({ data }: { data: Float32Array }) {
       fed.push(Math.round(255 * (data[0] ?? 0)));
       return new Promise<void>((done) => runs.push(done));
@@ -354,11 +367,11 @@ test("points that are drawn during a run are fed after it", async () => {
   pen?.move(1, 1, 0.5);
   assert.deepEqual(fed, [first], "one run at a time");
   runs.shift()?.();
-  await settled();
+  await flushPromises();
   assert.ok(lines > first);
   assert.deepEqual(fed, [first, lines]);
   runs.shift()?.();
-  await settled();
+  await flushPromises();
   assert.deepEqual(fed, [first, lines]);
 });
 
@@ -377,7 +390,7 @@ test("a camera that is allowed after its source has ended is stopped at once", a
   const running = webcam.open({
     state: createState(FEATURES),
     source: sourceOf("webcam", "x", { owner: "page" }),
-    feeder: { page: "page" },
+    feeder: { pageId: "page" },
     updateControls: () => undefined,
     setPhase: () => undefined,
     fail: (_: string, detail: unknown) => assert.fail(`${detail}`),
@@ -390,7 +403,7 @@ test("a camera that is allowed after its source has ended is stopped at once", a
     },
   };
   allow({ getTracks: () => [track], getVideoTracks: () => [track] });
-  await settled();
+  await flushPromises();
   assert.equal(stopped, 1);
 });
 
@@ -400,11 +413,11 @@ test("a source that moves to another input of the same shape feeds that one", as
   const state = createState(FEATURES);
   const fed: (string | undefined)[] = [];
   const feeder: Partial<Feeder> = {
-    page: "page",
+    pageId: "page",
     feed: async (one) => {
       fed.push(one?.key);
     },
-    reportFed: () => undefined,
+    reportFedInput: () => undefined,
   };
   state.plan.value = { inputs: ["x", "y"].map((key) => ({ ...IMAGE, key })) } as never;
   state.feeder.value = feeder as Feeder;
@@ -412,7 +425,7 @@ test("a source that moves to another input of the same shape feeds that one", as
   const noise = sourceOf("noise", "x");
   state.source.value = noise;
   state.source.value = { ...noise, input: "y" };
-  await settled();
+  await flushPromises();
   assert.deepEqual(fed, ["x", "y"]);
   end();
 });

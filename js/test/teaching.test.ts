@@ -13,7 +13,7 @@ import type { Session } from "../src/plan/runtime.ts";
 import { PLAIN_EDIT } from "./plain_edit.ts";
 import "./text_imports.ts";
 
-const { beforeKey } = await import("../src/plan/derived_values.ts");
+const { beforeEditsKey: beforeKey } = await import("../src/plan/derived_values.ts");
 const { createState } = await import("../src/state.ts");
 const { FEATURES } = await import("../src/features/index.ts");
 const {
@@ -32,14 +32,14 @@ const { pooledFeatures: featuresOf } = await import(
 const { lessonStoreOf: teachingOf } = await import("../src/features/teaching/lesson_store.ts");
 
 const SHAPE = [3, 2, 1] as const;
-const COUNT = 2;
+const FEATURE_COUNT = 2;
 const NETWORK = { weights_hash: "w", edits: "" };
-const RECORD: TeachingRecord = {
+const TEACHING_RECORD: TeachingRecord = {
   id: "t",
   layer: "conv",
   input: "x",
   shape: SHAPE,
-  feature_count: COUNT,
+  feature_count: FEATURE_COUNT,
   averaged: false,
   weights_hash: "w",
   sequence: 0,
@@ -49,17 +49,21 @@ const RECORD: TeachingRecord = {
 const bend: Edit = { ...PLAIN_EDIT, layer: "conv", name: "b", transform: "invert" };
 
 /** Example k of a class: features on its side of 0, and a picture of numbers that say which it is. */
-const sampleOf = (of: number, k: number) => ({
-  features: Float32Array.of(of + 0.01 * k, -of - 0.02 * k),
-  picture: Uint8Array.of(of, k % 256, 2, 3, 4, 255),
+const makeSample = (classIndex: number, k: number) => ({
+  features: Float32Array.of(classIndex + 0.01 * k, -classIndex - 0.02 * k),
+  picture: Uint8Array.of(classIndex, k % 256, 2, 3, 4, 255),
 });
-const examplesOf = (counts: readonly number[], network = NETWORK) =>
-  counts.flatMap((count, of) =>
-    Array.from({ length: count }, (_, k) => ({ of, network, sample: sampleOf(of, k) })),
+const makeExamples = (counts: readonly number[], featureVersion = NETWORK) =>
+  counts.flatMap((count, classIndex) =>
+    Array.from({ length: count }, (_, k) => ({
+      classIndex,
+      featureVersion,
+      sample: makeSample(classIndex, k),
+    })),
   );
 
 /** A page without Python that has so many examples of each class. */
-async function page(...counts: number[]) {
+async function createTeachingPage(...counts: number[]) {
   const state = createState(FEATURES);
   const listing = {
     sequence: 0,
@@ -70,33 +74,33 @@ async function page(...counts: number[]) {
     head: null,
   };
   const feeder: Partial<Feeder> = {
-    page: "page",
+    pageId: "page",
     blob: async () => new TextEncoder().encode(JSON.stringify(listing)),
   };
   state.feeder.value = feeder as Feeder;
-  state.teaching.value = RECORD;
+  state.teaching.value = TEACHING_RECORD;
   const teaching = teachingOf(state);
   teaching.connect();
   await new Promise((done) => setTimeout(done)); // what the page came with
   const classes = counts.map((_, k) => `class ${k}`);
-  teaching.loadLesson({ classes, examples: examplesOf(counts), head: null });
+  teaching.loadLesson({ classes, examples: makeExamples(counts), head: null });
   const ids = () => teaching.lesson.peek().classes.map(({ id }) => id);
   const count = () => teaching.lesson.peek().examples.length;
   return { state, teaching, ids, count };
 }
 
 test("a class that is removed takes the head along that knows it, and its examples", async () => {
-  const { teaching, ids, count } = await page(6, 5, 5);
+  const { teaching, ids, count } = await createTeachingPage(6, 5, 5);
   await teaching.trainHead();
   assert.deepEqual(teaching.lesson.peek().head?.classes, ids());
-  assert.equal(teaching.linear.peek()?.bias.length, 3);
+  assert.equal(teaching.linearHead.peek()?.bias.length, 3);
   assert.equal(teaching.isHeadOutdated, false);
   teaching.removeClass(ids()[2] ?? "");
   assert.equal(teaching.lesson.peek().head, null);
-  assert.equal(teaching.linear.peek(), null);
+  assert.equal(teaching.linearHead.peek(), null);
   assert.equal(count(), 11);
   await teaching.trainHead();
-  assert.equal(teaching.linear.peek()?.bias.length, 2);
+  assert.equal(teaching.linearHead.peek()?.bias.length, 2);
   teaching.undelete();
   assert.equal(count(), 16);
   assert.equal(teaching.isHeadOutdated, true, "the head knows two of three classes");
@@ -104,35 +108,35 @@ test("a class that is removed takes the head along that knows it, and its exampl
 });
 
 test("a class that is added behind the head's training can go without it", async () => {
-  const { teaching, ids } = await page(5, 5);
+  const { teaching, ids } = await createTeachingPage(5, 5);
   await teaching.trainHead();
   teaching.addClass("later");
   assert.equal(teaching.isTrainable, false, "it has no example");
   const { head } = teaching.lesson.peek();
   teaching.removeClass(ids()[2] ?? "");
   assert.equal(teaching.lesson.peek().head, head);
-  assert.notEqual(teaching.linear.peek(), null);
+  assert.notEqual(teaching.linearHead.peek(), null);
   assert.equal(teaching.isHeadOutdated, false);
 });
 
 test("an example that is removed and brought back makes the head outdated and current again", async () => {
-  const { teaching, count } = await page(1, 2);
+  const { teaching, count } = await createTeachingPage(1, 2);
   await teaching.trainHead();
   const last = teaching.lesson.peek().examples.at(-1);
   teaching.removeExample(last?.id ?? "");
   assert.equal(count(), 2);
   assert.equal(teaching.isHeadOutdated, true);
-  assert.equal(teaching.deletedText.peek(), "an example of “class 1”");
+  assert.equal(teaching.deletionText.peek(), "an example of “class 1”");
   teaching.undelete();
   assert.equal(teaching.isHeadOutdated, false);
-  assert.equal(teaching.deletedText.peek(), "");
-  assert.deepEqual(teaching.samples.peek().get(last?.id ?? "")?.picture, sampleOf(1, 1).picture);
+  assert.equal(teaching.deletionText.peek(), "");
+  assert.deepEqual(teaching.samples.peek().get(last?.id ?? "")?.picture, makeSample(1, 1).picture);
   teaching.undelete(); // nothing more
   assert.equal(count(), 3);
 });
 
 test("a class is renamed with its examples, and another one is made", async () => {
-  const { teaching, ids, count } = await page(1, 1);
+  const { teaching, ids, count } = await createTeachingPage(1, 1);
   teaching.renameClass(ids()[0] ?? "", "cup");
   teaching.addClass("third");
   assert.deepEqual(
@@ -143,7 +147,7 @@ test("a class is renamed with its examples, and another one is made", async () =
 });
 
 test("what was removed comes back where there is room alone", async () => {
-  const { teaching, ids, count } = await page(2, MOST_EXAMPLES - 2);
+  const { teaching, ids, count } = await createTeachingPage(2, MOST_EXAMPLES - 2);
   const added = (key: string) => teaching.loadLesson({ classes: [key], examples: [], head: null });
   teaching.removeClass(ids()[0] ?? "");
   teaching.undelete();
@@ -152,7 +156,7 @@ test("what was removed comes back where there is room alone", async () => {
   added("none");
   assert.equal(count(), 0);
 
-  const full = await page(...Array.from({ length: MOST_CLASSES }, () => 1));
+  const full = await createTeachingPage(...Array.from({ length: MOST_CLASSES }, () => 1));
   full.teaching.removeClass(full.ids()[0] ?? "");
   full.teaching.addClass("another");
   full.teaching.undelete();
@@ -163,35 +167,39 @@ test("what was removed comes back where there is room alone", async () => {
 });
 
 test("examples of other weights or bends are stale, however the bends are written", async () => {
-  const { state, teaching } = await page(2, 1);
+  const { state, teaching } = await createTeachingPage(2, 1);
   assert.equal(teaching.staleExamples().length, 0);
-  state.teaching.value = { ...RECORD, weights_hash: "other" };
+  state.teaching.value = { ...TEACHING_RECORD, weights_hash: "other" };
   assert.equal(teaching.staleExamples().length, 3);
-  state.teaching.value = RECORD;
-  state.presentEdits.value = { edits: [{ ...bend, enabled: false }], weights: 0 };
+  state.teaching.value = TEACHING_RECORD;
+  state.currentEdits.value = { edits: [{ ...bend, enabled: false }], weights: 0 };
   assert.equal(teaching.staleExamples().length, 0, "it does not act");
-  state.presentEdits.value = { edits: [bend], weights: 0 };
+  state.currentEdits.value = { edits: [bend], weights: 0 };
   assert.equal(teaching.staleExamples().length, 3);
   const spaced = { weights_hash: "w", edits: JSON.stringify([bend], null, 1) };
-  teaching.loadLesson({ classes: ["a"], examples: examplesOf([1], spaced), head: null });
+  teaching.loadLesson({ classes: ["a"], examples: makeExamples([1], spaced), head: null });
   assert.equal(teaching.staleExamples().length, 0);
 });
 
 /** A session whose last run had this input and value, and what says how often it has run. */
-function session(input: readonly number[], value: readonly number[]) {
+function createFeatureSession(input: readonly number[], value: readonly number[]) {
   const one = {
     sequence: 1,
     read: async (key: string) =>
       Float32Array.from(
-        key === beforeKey(RECORD.input) ? input : key === RECORD.layer ? value : [],
+        key === beforeKey(TEACHING_RECORD.input)
+          ? input
+          : key === TEACHING_RECORD.layer
+            ? value
+            : [],
       ),
   };
   return one as typeof one & Session;
 }
 
 test("what enters becomes an example once a run, its picture in bytes", async () => {
-  const { state, teaching, ids, count } = await page(0);
-  const one = session([0, 1, 0.5, -1, 2, 1 / 255], [7, -8]);
+  const { state, teaching, ids, count } = await createTeachingPage(0);
+  const one = createFeatureSession([0, 1, 0.5, -1, 2, 1 / 255], [7, -8]);
   const [of = ""] = ids();
   state.session.value = one;
   assert.equal(await teaching.collectExample(of, true), true);
@@ -208,33 +216,33 @@ test("what enters becomes an example once a run, its picture in bytes", async ()
   );
   one.sequence += 1;
   assert.equal(await teaching.collectExample(of, false), true);
-  const next = session([0, 0, 0, 0, 0, 0], [0, 0]);
+  const next = createFeatureSession([0, 0, 0, 0, 0, 0], [0, 0]);
   next.sequence = one.sequence;
   state.session.value = next;
   assert.equal(await teaching.collectExample(of, false), true, "a run of another network");
   assert.equal(count(), 4);
   next.sequence = 0;
   assert.equal(await teaching.collectExample(of, true), false, "nothing has run");
-  state.session.value = session([], []);
-  state.withoutEdits.value = true;
-  state.presentEdits.value = { edits: [bend], weights: 0 };
+  state.session.value = createFeatureSession([], []);
+  state.areEditsBypassed.value = true;
+  state.currentEdits.value = { edits: [bend], weights: 0 };
   assert.equal(await teaching.collectExample(of, true), false, "shown without its bends");
 });
 
 test("a head is outdated where an example was replaced by another of its class", async () => {
-  const { state, teaching, ids, count } = await page(2, 2);
+  const { state, teaching, ids, count } = await createTeachingPage(2, 2);
   await teaching.trainHead();
   assert.equal(teaching.isHeadOutdated, false);
   teaching.removeExample(teaching.lesson.peek().examples[0]?.id ?? "");
-  state.session.value = session([0, 0, 0, 0, 0, 0], [7, -8]);
+  state.session.value = createFeatureSession([0, 0, 0, 0, 0, 0], [7, -8]);
   assert.equal(await teaching.collectExample(ids()[0] ?? "", true), true);
   assert.equal(count(), 4);
   assert.equal(teaching.isHeadOutdated, true);
 });
 
 test("the last example that there is room for is taken, and the next is not", async () => {
-  const { state, teaching, ids, count } = await page(MOST_EXAMPLES - 1);
-  state.session.value = session([0, 0, 0, 0, 0, 0], [0, 0]);
+  const { state, teaching, ids, count } = await createTeachingPage(MOST_EXAMPLES - 1);
+  state.session.value = createFeatureSession([0, 0, 0, 0, 0, 0], [0, 0]);
   const [of = ""] = ids();
   assert.equal(await teaching.collectExample(of, true), true);
   assert.equal(teaching.error.peek(), "");
@@ -244,7 +252,7 @@ test("the last example that there is room for is taken, and the next is not", as
 });
 
 test("of several picture files as many become examples as there is room for", async () => {
-  const { state, teaching, ids, count } = await page(MOST_EXAMPLES - 2);
+  const { state, teaching, ids, count } = await createTeachingPage(MOST_EXAMPLES - 2);
   let closed = 0;
   Object.assign(globalThis, {
     createImageBitmap: async () => ({
@@ -254,7 +262,7 @@ test("of several picture files as many become examples as there is room for", as
     }),
   });
   const twin = {
-    ...session([0, 0, 0, 0, 0, 0], [0, 0]),
+    ...createFeatureSession([0, 0, 0, 0, 0, 0], [0, 0]),
     setEdits: async () => undefined,
     feed: () => undefined,
     run: async () => undefined,
@@ -266,25 +274,25 @@ test("of several picture files as many become examples as there is room for", as
   assert.equal(count(), MOST_EXAMPLES);
   assert.match(teaching.error.peek(), /has 2000 examples, which is the limit/);
   assert.equal(closed, 2);
-  assert.equal(teaching.busy.peek(), null);
+  assert.equal(teaching.busyStatus.peek(), null);
 });
 
 test("a head's probabilities are by class, of what the last run has", async () => {
-  const { state, teaching, ids } = await page(3, 3);
+  const { state, teaching, ids } = await createTeachingPage(3, 3);
   assert.equal(await teaching.classify(), null);
   await teaching.trainHead();
-  state.session.value = session([], [1, -1]);
+  state.session.value = createFeatureSession([], [1, -1]);
   const found = await teaching.classify();
   assert.deepEqual([...(found?.keys() ?? [])], ids());
   assert.ok((found?.get(ids()[1] ?? "") ?? 0) > 0.5);
 });
 
 test("another teaching begins with nothing", async () => {
-  const { state, teaching, count } = await page(2, 2);
+  const { state, teaching, count } = await createTeachingPage(2, 2);
   await teaching.trainHead();
-  state.teaching.value = { ...RECORD, id: "another" };
+  state.teaching.value = { ...TEACHING_RECORD, id: "another" };
   assert.equal(count(), 0);
-  assert.deepEqual([teaching.linear.peek(), teaching.samples.peek().size], [null, 0]);
+  assert.deepEqual([teaching.linearHead.peek(), teaching.samples.peek().size], [null, 0]);
   assert.equal(teaching.isTrainable, false);
 });
 
@@ -307,18 +315,18 @@ test("a change of what is not there changes nothing", () => {
 });
 
 test("a file gives back what was saved: pictures, features, networks and the head", async () => {
-  const { teaching } = await page(5, 2);
+  const { teaching } = await createTeachingPage(5, 2);
   await teaching.trainHead();
-  const [taught, linear] = [teaching.lesson.peek(), teaching.linear.peek()];
-  const file = teachingFile(RECORD, taught, teaching.samples.peek(), linear);
-  const saved = savedIn(RECORD, file);
+  const [taught, linear] = [teaching.lesson.peek(), teaching.linearHead.peek()];
+  const file = teachingFile(TEACHING_RECORD, taught, teaching.samples.peek(), linear);
+  const saved = savedIn(TEACHING_RECORD, file);
   assert.deepEqual(saved.classes, ["class 0", "class 1"]);
-  assert.deepEqual(saved.examples, examplesOf([5, 2]));
+  assert.deepEqual(saved.examples, makeExamples([5, 2]));
   assert.deepEqual(saved.head?.linear, linear);
   assert.deepEqual(saved.head?.classes, [0, 1]);
-  const again = await page();
+  const again = await createTeachingPage();
   again.teaching.loadLesson(saved);
-  assert.deepEqual(again.teaching.linear.peek(), linear);
+  assert.deepEqual(again.teaching.linearHead.peek(), linear);
   assert.equal(again.teaching.lesson.peek().head?.count, 7);
   assert.equal(again.teaching.isHeadOutdated, false);
 });
@@ -329,37 +337,40 @@ test("a file gives each example the weights and bends of its own features", asyn
     { weights_hash: "w", edits: JSON.stringify([bend]) },
     { weights_hash: "other", edits: "" },
   ];
-  const { teaching } = await page();
-  const examples = networks.flatMap((network) => examplesOf([1, 1], network));
+  const { teaching } = await createTeachingPage();
+  const examples = networks.flatMap((network) => makeExamples([1, 1], network));
   teaching.loadLesson({ classes: ["a", "b"], examples, head: null });
-  const file = teachingFile(RECORD, teaching.lesson.peek(), teaching.samples.peek(), null);
-  assert.deepEqual(savedIn(RECORD, file).examples, examples);
+  const file = teachingFile(TEACHING_RECORD, teaching.lesson.peek(), teaching.samples.peek(), null);
+  assert.deepEqual(savedIn(TEACHING_RECORD, file).examples, examples);
 });
 
 test("a file with more examples or classes than are possible is refused", async () => {
   const fileOf = async (counts: readonly number[]) => {
-    const { teaching } = await page(...counts);
-    return teachingFile(RECORD, teaching.lesson.peek(), teaching.samples.peek(), null);
+    const { teaching } = await createTeachingPage(...counts);
+    return teachingFile(TEACHING_RECORD, teaching.lesson.peek(), teaching.samples.peek(), null);
   };
   const full = await fileOf([MOST_EXAMPLES - 1, 1]);
-  assert.equal(savedIn(RECORD, full).examples.length, MOST_EXAMPLES);
+  assert.equal(savedIn(TEACHING_RECORD, full).examples.length, MOST_EXAMPLES);
   const over = await fileOf([MOST_EXAMPLES, 1]);
-  assert.throws(() => savedIn(RECORD, over), /2001 examples; the limit is 2000/);
+  assert.throws(() => savedIn(TEACHING_RECORD, over), /2001 examples; the limit is 2000/);
   const classes = (count: number) => fileOf(Array.from({ length: count }, () => 1));
-  assert.equal(savedIn(RECORD, await classes(MOST_CLASSES)).classes.length, MOST_CLASSES);
+  assert.equal(savedIn(TEACHING_RECORD, await classes(MOST_CLASSES)).classes.length, MOST_CLASSES);
   const many = await classes(MOST_CLASSES + 1);
-  assert.throws(() => savedIn(RECORD, many), /21 classes; the limit is 20/);
+  assert.throws(() => savedIn(TEACHING_RECORD, many), /21 classes; the limit is 20/);
 });
 
 test("a file of other pictures or features is refused", async () => {
-  const { teaching } = await page(2, 2);
-  const file = teachingFile(RECORD, teaching.lesson.peek(), teaching.samples.peek(), null);
-  assert.throws(() => savedIn({ ...RECORD, shape: [3, 1, 2] }, file), /pictures are 4×2×1×3/);
+  const { teaching } = await createTeachingPage(2, 2);
+  const file = teachingFile(TEACHING_RECORD, teaching.lesson.peek(), teaching.samples.peek(), null);
   assert.throws(
-    () => savedIn({ ...RECORD, feature_count: 3 }, file),
+    () => savedIn({ ...TEACHING_RECORD, shape: [3, 1, 2] }, file),
+    /pictures are 4×2×1×3/,
+  );
+  assert.throws(
+    () => savedIn({ ...TEACHING_RECORD, feature_count: 3 }, file),
     /don’t have the 3 features of conv/,
   );
-  assert.throws(() => savedIn(RECORD, new Uint8Array(9)), /not an nbglcnn lesson file/);
+  assert.throws(() => savedIn(TEACHING_RECORD, new Uint8Array(9)), /not an nbglcnn lesson file/);
 });
 
 test("the last fifth of each class is held out, and none where a class has too few", () => {
@@ -375,23 +386,26 @@ test("the last fifth of each class is held out, and none where a class has too f
 
 test("a head counts what it knows of all, and of those held out by another head", async () => {
   const of = (counts: readonly number[]) => {
-    const all = examplesOf(counts);
+    const all = makeExamples(counts);
     const features = all.map(({ sample }) => sample.features);
-    return [features, all.map((one) => one.of)] as const;
+    return [features, all.map((one) => one.classIndex)] as const;
   };
   const few = await learn(...of([4, 6]), 2, () => true);
-  assert.deepEqual([few.right, few.heldRight, few.heldCount], [10, 0, 0]);
+  assert.deepEqual([few.correctCount, few.heldOutCorrectCount, few.heldOutCount], [10, 0, 0]);
   const many = await learn(...of([5, 11]), 2, () => true);
-  assert.deepEqual([many.right, many.heldRight, many.heldCount], [16, 3, 3]);
-  const [share] = probabilities(many.linear, sampleOf(0, 0).features);
+  assert.deepEqual([many.correctCount, many.heldOutCorrectCount, many.heldOutCount], [16, 3, 3]);
+  const [share] = probabilities(many.linearHead, makeSample(0, 0).features);
   assert.ok((share ?? 0) > 0.5);
   await assert.rejects(learn(...of([5, 5]), 2, () => false));
 });
 
 test("features are the cut's value, or its means over height and width, of each channel", () => {
   const value = Float32Array.of(1, 2, 3, 4, 50, 60, 70, 80);
-  assert.deepEqual(featuresOf({ ...RECORD, averaged: true }, value), Float32Array.of(2.5, 65));
-  const own = featuresOf(RECORD, value);
+  assert.deepEqual(
+    featuresOf({ ...TEACHING_RECORD, averaged: true }, value),
+    Float32Array.of(2.5, 65),
+  );
+  const own = featuresOf(TEACHING_RECORD, value);
   assert.deepEqual(own, value);
   assert.notEqual(own.buffer, value.buffer, "a copy, which the next read leaves as it is");
 });

@@ -7,20 +7,20 @@ import {
   checkpointBytes,
   nextCheckpointStep,
 } from "../src/features/training/checkpoints.ts";
-import { examplesSeen, fetchDataset, learningRate } from "../src/features/training/dataset.ts";
+import { countExamplesSeen, fetchDataset, learningRate } from "../src/features/training/dataset.ts";
 import { selectFixedExamples } from "../src/features/training/fixed_examples.ts";
-import { TrainingHistory } from "../src/features/training/history.ts";
-import { type LoopEvents, TrainingLoop } from "../src/features/training/loop.ts";
 import type { Column, TrainingConfig, TrainingRecord } from "../src/features/training/records.ts";
 import type { Checkpoint, TrainingHost } from "../src/features/training/state.ts";
 import { TensorWatchers } from "../src/features/training/tensor_watchers.ts";
+import { TrainingHistory } from "../src/features/training/training_history.ts";
+import { type LoopEvents, TrainingLoop } from "../src/features/training/training_loop.ts";
 import type { Session } from "../src/plan/runtime.ts";
 import type { PlanHeader } from "../src/plan/schema.ts";
 
-const column = (key: string, more: Partial<Column> = {}): Column =>
+const makeColumn = (key: string, more: Partial<Column> = {}): Column =>
   ({ key, dtype: "uint8", shape: [2], scale: 1 / 255, blob: "", held_out: "", ...more }) as Column;
-const TARGET = column("target", { dtype: "float32", shape: [], scale: 1 });
-const course = (more: Partial<TrainingConfig> = {}): TrainingConfig =>
+const TARGET_COLUMN = makeColumn("target", { dtype: "float32", shape: [], scale: 1 });
+const trainingConfig = (more: Partial<TrainingConfig> = {}): TrainingConfig =>
   ({
     start_step: 0,
     example_count: 10,
@@ -29,7 +29,7 @@ const course = (more: Partial<TrainingConfig> = {}): TrainingConfig =>
     has_accuracy: true,
     learning_rates: "",
     prediction_key: "out",
-    columns: [column("x"), TARGET],
+    columns: [makeColumn("x"), TARGET_COLUMN],
     inputs: { x: "input", target: "t", weights: "w" },
     held_out_inputs: { x: "held x", target: "held t" },
     gradients: { w: "gradient of w" },
@@ -38,23 +38,23 @@ const course = (more: Partial<TrainingConfig> = {}): TrainingConfig =>
 const plan = (shape: readonly number[]): PlanHeader =>
   ({ values: [{ key: "out", shape }] }) as unknown as PlanHeader;
 
-const floats = (numbers: readonly number[]): Uint8Array<ArrayBuffer> =>
+const floatBytes = (numbers: readonly number[]): Uint8Array<ArrayBuffer> =>
   new Uint8Array(Float32Array.from(numbers).buffer);
 /** Bytes 10 k and 10 k + 5 of example k, and these labels. */
-const rows = (labels: readonly number[], first = 0) => [
+const exampleRows = (labels: readonly number[], first = 0) => [
   columnRows(
-    column("x"),
+    makeColumn("x"),
     Uint8Array.from(labels.flatMap((_, k) => [first + 10 * k, first + 10 * k + 5])),
   ),
-  columnRows(TARGET, floats(labels)),
+  columnRows(TARGET_COLUMN, floatBytes(labels)),
 ];
-const TEN = Array.from({ length: 10 }, () => 0);
+const TEN_LABELS = Array.from({ length: 10 }, () => 0);
 
 test("watched examples of bytes are scaled as those that are learned from", () => {
   const fixed = selectFixedExamples(
     plan([8, 3]),
-    course(),
-    rows([4, 4, 4, 5, ...TEN.slice(4)]),
+    trainingConfig(),
+    exampleRows([4, 4, 4, 5, ...TEN_LABELS.slice(4)]),
     [],
   );
   assert.deepEqual(fixed?.examples.targets, Float32Array.of(4, 4, 4, 5, 0, 0));
@@ -69,8 +69,12 @@ test("watched examples of bytes are scaled as those that are learned from", () =
 
 test("at most six are watched, no more than a batch, the data or the output has", () => {
   const count = (more: Partial<TrainingConfig>, out = [8, 3]) =>
-    selectFixedExamples(plan(out), course({ has_accuracy: false, ...more }), rows(TEN), [])
-      ?.examples.count;
+    selectFixedExamples(
+      plan(out),
+      trainingConfig({ has_accuracy: false, ...more }),
+      exampleRows(TEN_LABELS),
+      [],
+    )?.examples.count;
   assert.equal(count({}), 6);
   assert.equal(count({ batch_size: 6 }), 6);
   assert.equal(count({ batch_size: 5 }), 5);
@@ -82,13 +86,13 @@ test("at most six are watched, no more than a batch, the data or the output has"
 
 test("watched examples are of different classes first, and of what is held out where there is some", () => {
   const labels = [7, 7, 7, 7, 2, 7, 7, 3, 7, 7];
-  const own = selectFixedExamples(plan([8, 9]), course(), rows(labels), []);
+  const own = selectFixedExamples(plan([8, 9]), trainingConfig(), exampleRows(labels), []);
   assert.deepEqual(own?.examples.targets, Float32Array.of(7, 7, 7, 7, 2, 3));
   const held = selectFixedExamples(
     plan([8, 9]),
-    course({ held_out_count: 3 }),
-    rows(labels),
-    rows([1, 0, 1], 100),
+    trainingConfig({ held_out_count: 3 }),
+    exampleRows(labels),
+    exampleRows([1, 0, 1], 100),
   );
   assert.equal(held?.examples.isHeldOut, true);
   assert.deepEqual(held?.examples.targets, Float32Array.of(1, 0, 1));
@@ -96,8 +100,8 @@ test("watched examples are of different classes first, and of what is held out w
   assert.deepEqual(held?.examples.inputs, Float32Array.from(bytes));
   const pictures = selectFixedExamples(
     plan([8, 9]),
-    course({ has_accuracy: false }),
-    rows(labels),
+    trainingConfig({ has_accuracy: false }),
+    exampleRows(labels),
     [],
   );
   assert.deepEqual(pictures?.examples.targets, Float32Array.of(7, 7, 7, 7, 2, 7), "no classes");
@@ -105,7 +109,7 @@ test("watched examples are of different classes first, and of what is held out w
 
 test("a step's learning rate is that of its place behind the begin, the last one from there on", () => {
   const given = (rates: readonly number[] | undefined, start_step = 0) => ({
-    config: course({ start_step }),
+    config: trainingConfig({ start_step }),
     trainRows: [],
     heldOutRows: [],
     learningRates: rates && Float32Array.from(rates),
@@ -123,8 +127,8 @@ test("a step's learning rate is that of its place behind the begin, the last one
 });
 
 test("the examples seen count the short batch at an epoch's end", () => {
-  const of = course({ example_count: 10, batch_size: 4 });
-  assert.deepEqual([0, 1, 2, 3, 4, 6].map((steps) => examplesSeen(of, steps)), [0, 4, 8, 10, 14, 20]); // biome-ignore format: pairs
+  const of = trainingConfig({ example_count: 10, batch_size: 4 });
+  assert.deepEqual([0, 1, 2, 3, 4, 6].map((steps) => countExamplesSeen(of, steps)), [0, 4, 8, 10, 14, 20]); // biome-ignore format: pairs
 });
 
 test("each blob of a training is fetched once, and what is held out only where there is some", async () => {
@@ -132,21 +136,21 @@ test("each blob of a training is fetched once, and what is held out only where t
   const host = {
     blob: async (name: string) => {
       asked.push(name);
-      return floats([1, 2, 3, 4]);
+      return floatBytes([1, 2, 3, 4]);
     },
   } as unknown as TrainingHost;
   const columns = [
-    column("x", { dtype: "float32", blob: "same", held_out: "held" }),
-    column("target", { dtype: "float32", shape: [], blob: "same", held_out: "held" }),
+    makeColumn("x", { dtype: "float32", blob: "same", held_out: "held" }),
+    makeColumn("target", { dtype: "float32", shape: [], blob: "same", held_out: "held" }),
   ];
-  const none = await fetchDataset(host, course({ columns }));
+  const none = await fetchDataset(host, trainingConfig({ columns }));
   assert.deepEqual(
     [asked.splice(0), none.heldOutRows, none.learningRates],
     [["same"], [], undefined],
   );
   const all = await fetchDataset(
     host,
-    course({ columns, held_out_count: 2, learning_rates: "rates" }),
+    trainingConfig({ columns, held_out_count: 2, learning_rates: "rates" }),
   );
   assert.deepEqual(asked, ["same", "held", "rates"]);
   assert.equal(all.heldOutRows.length, 2);
@@ -154,7 +158,7 @@ test("each blob of a training is fetched once, and what is held out only where t
 });
 
 /** A session that gives each key a number: how often anything was read of it. */
-function session() {
+function createTrainingSession() {
   let reads = 0;
   const one = {
     read: async (key: string) => {
@@ -167,7 +171,7 @@ function session() {
 }
 
 test("what is watched is read for each watch, and no longer once it ends", async () => {
-  const watches = new TensorWatchers(course());
+  const watches = new TensorWatchers(trainingConfig());
   const given: (readonly [string, number[]])[] = [];
   const watch = (name: string, ...keys: string[]) =>
     watches.add(
@@ -177,7 +181,7 @@ test("what is watched is read for each watch, and no longer once it ends", async
     );
   const end = watch("a", "w", "gradient of w");
   assert.deepEqual(given.splice(0), [["a", []]]);
-  const one = session();
+  const one = createTrainingSession();
   await watches.notify(one, false);
   assert.deepEqual(given.splice(0), [["a", [1, 0, 0, 0]]], "before a step a gradient is 0");
   await watches.captureGradients(one);
@@ -193,7 +197,7 @@ test("what is watched is read for each watch, and no longer once it ends", async
   assert.deepEqual(given, [["b", [-5]]]);
 });
 
-const dated = (step: number, branch = 0) => ({ step, branch }) as Checkpoint;
+const checkpointAt = (step: number, branchNumber = 0) => ({ step, branchNumber }) as Checkpoint;
 
 test("twelve checkpoints of a curve stay, and 256 MiB of all, but always the first and the last", () => {
   const until = (count: number, bytes = 1) => {
@@ -201,7 +205,7 @@ test("twelve checkpoints of a curve stay, and 256 MiB of all, but always the fir
     for (let k = 0; k < count; k++)
       kept = addCheckpoint(
         kept,
-        dated(2 ** k),
+        checkpointAt(2 ** k),
         () => bytes,
         () => false,
       );
@@ -215,18 +219,18 @@ test("twelve checkpoints of a curve stay, and 256 MiB of all, but always the fir
 });
 
 test("a checkpoint of another curve does not make room, and keeps its place", () => {
-  const others = Array.from({ length: 12 }, (_, k) => dated(k, 1));
+  const others = Array.from({ length: 12 }, (_, k) => checkpointAt(k, 1));
   const found = addCheckpoint(
-    [...others, dated(0), dated(9)],
-    dated(20),
+    [...others, checkpointAt(0), checkpointAt(9)],
+    checkpointAt(20),
     () => 1,
     () => false,
   );
   assert.equal(found.length, 15);
   assert.deepEqual(
     addCheckpoint(
-      [dated(5), dated(9, 1), dated(9)],
-      dated(9),
+      [checkpointAt(5), checkpointAt(9, 1), checkpointAt(9)],
+      checkpointAt(9),
       () => 1,
       () => false,
     ).map(({ step }) => step),
@@ -241,10 +245,10 @@ test("the next checkpoint is due five steps later, or behind 1.6 times as many",
 test("a checkpoint's bytes are those of its tensors, arrays and predictions", () => {
   const layout = {} as never;
   const kept = {
-    arrays: new Map([["w", new Float32Array(3)]]),
+    parameterArrays: new Map([["w", new Float32Array(3)]]),
     tensors: new Map([
-      ["w", { rows: new Float32Array(4), layout }],
-      ["m", { rows: new Float32Array(8), layout }],
+      ["w", { textureRows: new Float32Array(4), layout }],
+      ["m", { textureRows: new Float32Array(8), layout }],
     ]),
     predictions: new Float32Array(5),
   };
@@ -257,9 +261,9 @@ test("six branches stay, and a seventh takes the place of the first", () => {
     history.add(
       {
         step,
-        examples: 0,
+        examplesSeen: 0,
         loss: 0,
-        arrays: new Map(),
+        parameterArrays: new Map(),
         predictions: new Float32Array(),
         tensors: new Map(),
       },
@@ -269,7 +273,9 @@ test("six branches stay, and a seventh takes the place of the first", () => {
   for (let k = 1; k <= 7; k++) {
     history.lossHistory.add(k, Number.NaN);
     add(1);
-    const first = history.checkpoints.find(({ branch, step }) => branch === 0 && step === 0);
+    const first = history.checkpoints.find(
+      ({ branchNumber, step }) => branchNumber === 0 && step === 0,
+    );
     assert.ok(first);
     history.restore(first, true);
     assert.equal(history.branches.length, Math.min(k, 6));
@@ -281,7 +287,7 @@ test("after going back, all held-out rows are sent again", async (context) => {
   let ticks = 0;
   context.mock.method(performance, "now", () => ++ticks); // each thing takes a millisecond
   Object.assign(globalThis, { document: { hidden: false } });
-  const session = {
+  const createTrainingSession = {
     plan: { values: [], parameters: [], carries: [] },
     write: () => undefined,
     run: async () => undefined,
@@ -292,16 +298,16 @@ test("after going back, all held-out rows are sent again", async (context) => {
   const told: Parameters<TrainingHost["reportSteps"]>[0][] = [];
   const host = {
     planHash: "plan",
-    contextLosses: 0,
+    contextLossCount: 0,
     maxChunkBytes: 2 ** 20,
     initialWeights: () => new Map(),
-    withSession: (work: (one: Session) => Promise<unknown>) => work(session),
+    withSession: (work: (one: Session) => Promise<unknown>) => work(createTrainingSession),
     refresh: async () => undefined,
     reportSteps: (stepped: (typeof told)[number]) => told.push(stepped),
     sendWeights: () => undefined,
   } as unknown as TrainingHost;
   const given = {
-    config: course({
+    config: trainingConfig({
       held_out_count: 2,
       end_step: -1,
       betas: [],
@@ -311,16 +317,20 @@ test("after going back, all held-out rows are sent again", async (context) => {
       update_ratios_key: "",
       dead_units_key: "",
     }),
-    trainRows: rows(TEN),
-    heldOutRows: rows([0, 1]),
+    trainRows: exampleRows(TEN_LABELS),
+    heldOutRows: exampleRows([0, 1]),
     learningRates: undefined,
   };
   const history = new TrainingHistory();
   for (const step of [0, 5, 10]) {
-    while (history.lossHistory.steps < step) history.lossHistory.add(1, 0);
+    while (history.lossHistory.stepCount < step) history.lossHistory.add(1, 0);
     history.lossHistory.heldOut.push([step, 1, null]);
-    const kept = { arrays: new Map(), predictions: new Float32Array(), tensors: new Map() };
-    history.add({ ...kept, step, examples: 8 * step, loss: 1 }, null);
+    const kept = {
+      parameterArrays: new Map(),
+      predictions: new Float32Array(),
+      tensors: new Map(),
+    };
+    history.add({ ...kept, step, examplesSeen: 8 * step, loss: 1 }, null);
   }
   const record = { id: "t", state: "paused", pause_at: -1, start_step: 10, lr: 0.1, noise: 0 };
   let paused: () => void = () => undefined;
@@ -328,7 +338,7 @@ test("after going back, all held-out rows are sent again", async (context) => {
     onProgress: () => undefined,
     onState: () => paused(),
     isVisible: () => false,
-    selectedCheckpoint: () => null,
+    selectedCheckpointId: () => null,
   };
   const loop = new TrainingLoop(host, record as unknown as TrainingRecord, given, history, events);
   const steps = () => told.splice(0).flatMap(({ held_out }) => held_out.map(([step]) => step));

@@ -10,10 +10,10 @@ import {
 } from "../src/features/training/batches.ts";
 import type { Column, TrainingConfig } from "../src/features/training/records.ts";
 
-const column = (key: string, more: Partial<Column> = {}): Column =>
+const makeColumn = (key: string, more: Partial<Column> = {}): Column =>
   ({ key, dtype: "uint8", shape: [2], scale: 1 / 255, data: "", held_out: "", ...more }) as Column;
 
-const course = (more: Partial<TrainingConfig> = {}): TrainingConfig =>
+const trainingConfig = (more: Partial<TrainingConfig> = {}): TrainingConfig =>
   ({
     start_step: 0,
     example_count: 10,
@@ -21,44 +21,44 @@ const course = (more: Partial<TrainingConfig> = {}): TrainingConfig =>
     shuffle: true,
     seed: 3,
     betas: [0.9, 0.999],
-    columns: [column("x")],
+    columns: [makeColumn("x")],
     inputs: { x: "input", target: "t", weights: "w" },
     ...more,
   }) as TrainingConfig;
 
-const epoch = (of: TrainingConfig, first: number): number[] =>
+const epochExamples = (of: TrainingConfig, first: number): number[] =>
   [0, 1, 2].flatMap((k) => batchExamples(of, first + k));
 const sorted = (numbers: number[]): number[] => [...numbers].sort((a, b) => a - b);
-const ALL = Array.from({ length: 10 }, (_, k) => k);
+const ALL_EXAMPLES = Array.from({ length: 10 }, (_, k) => k);
 
 test("each epoch has each example once, in an order of its own", () => {
-  const orders = [0, 3, 6].map((first) => epoch(course(), first));
-  for (const order of orders) assert.deepEqual(sorted(order), ALL);
+  const orders = [0, 3, 6].map((first) => epochExamples(trainingConfig(), first));
+  for (const order of orders) assert.deepEqual(sorted(order), ALL_EXAMPLES);
   assert.equal(new Set(orders.map(String)).size, 3);
   assert.deepEqual(
     orders,
-    [0, 3, 6].map((first) => epoch(course(), first)),
+    [0, 3, 6].map((first) => epochExamples(trainingConfig(), first)),
   );
-  assert.notDeepEqual(epoch(course({ seed: 4 }), 0), orders[0]);
-  assert.deepEqual(epoch(course({ shuffle: false }), 3), ALL);
+  assert.notDeepEqual(epochExamples(trainingConfig({ seed: 4 }), 0), orders[0]);
+  assert.deepEqual(epochExamples(trainingConfig({ shuffle: false }), 3), ALL_EXAMPLES);
   assert.deepEqual(
-    [0, 1, 2].map((step) => batchExamples(course(), step).length),
+    [0, 1, 2].map((step) => batchExamples(trainingConfig(), step).length),
     [4, 4, 2],
   );
 });
 
 test("from another config on epochs are counted anew", () => {
   // Of 10 examples 5 steps of 4 are an epoch and two thirds: the next config begins with a whole one.
-  const next = course({ start_step: 5, batch_size: 5 });
-  assert.deepEqual(sorted([...batchExamples(next, 5), ...batchExamples(next, 6)]), ALL);
-  assert.deepEqual(sorted([...batchExamples(next, 7), ...batchExamples(next, 8)]), ALL);
+  const next = trainingConfig({ start_step: 5, batch_size: 5 });
+  assert.deepEqual(sorted([...batchExamples(next, 5), ...batchExamples(next, 6)]), ALL_EXAMPLES);
+  assert.deepEqual(sorted([...batchExamples(next, 7), ...batchExamples(next, 8)]), ALL_EXAMPLES);
 });
 
 test("rows are scaled, and the last batch is filled by what does not count", () => {
   const rows = [
-    columnRows(column("x"), Uint8Array.from([0, 51, 102, 153, 204, 255])),
+    columnRows(makeColumn("x"), Uint8Array.from([0, 51, 102, 153, 204, 255])),
     columnRows(
-      column("target", { dtype: "float32", shape: [], scale: 1 }),
+      makeColumn("target", { dtype: "float32", shape: [], scale: 1 }),
       // Not at a multiple of four bytes.
       new Uint8Array(
         new Uint8Array([0, ...new Uint8Array(Float32Array.of(7, 8, 9).buffer)]).buffer,
@@ -66,7 +66,7 @@ test("rows are scaled, and the last batch is filled by what does not count", () 
       ),
     ),
   ];
-  const { exampleCount, inputs } = makeBatch(rows, [2, 0], 4, course().inputs);
+  const { exampleCount, inputs } = makeBatch(rows, [2, 0], 4, trainingConfig().inputs);
   assert.equal(exampleCount, 2);
   const found = [...(inputs.get("input") ?? [])].map((one) => Math.round(one * 100) / 100);
   assert.deepEqual(found, [0.8, 1, 0, 0.2, 0.8, 1, 0.8, 1]);
@@ -82,7 +82,7 @@ test("noise has its deviation, is another one in each step, and leaves targets a
       ["t", new Float32Array(4)],
     ]),
   });
-  const of = course({ columns: [column("x"), column("target")] });
+  const of = trainingConfig({ columns: [makeColumn("x"), makeColumn("target")] });
   const [one, other, none] = [zeros(), zeros(), zeros()];
   addNoise(one, of, 0.5, 1);
   addNoise(other, of, 0.5, 2);
@@ -102,10 +102,10 @@ test("noise has its deviation, is another one in each step, and leaves targets a
 
 test("a step of Adam is told its corrections, and what no Plan takes is left out", () => {
   const inputs = { lr: "lr", step_size: "a", root_correction: "b", seed: "s" };
-  const first = stepScalars(course({ inputs }), 0.01, 0);
+  const first = stepScalars(trainingConfig({ inputs }), 0.01, 0);
   assert.ok(Math.abs((first.get("step_size") ?? 0) - 0.1) < 1e-12);
   assert.ok(Math.abs((first.get("root_correction") ?? 0) - 0.001 ** -0.5) < 1e-9);
-  const third = stepScalars(course({ inputs }), 0.01, 2);
+  const third = stepScalars(trainingConfig({ inputs }), 0.01, 2);
   assert.ok(Math.abs((third.get("step_size") ?? 0) - 0.01 / (1 - 0.9 ** 3)) < 1e-12);
   assert.notEqual(first.get("seed"), third.get("seed"));
   assert.equal(Math.fround(third.get("seed") ?? 0.5), third.get("seed"));

@@ -2,14 +2,14 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { nextCheckpointStep } from "../src/features/training/checkpoints.ts";
-import { TrainingHistory } from "../src/features/training/history.ts";
 import { LossHistory } from "../src/features/training/loss_history.ts";
+import { TrainingHistory } from "../src/features/training/training_history.ts";
 
 const checkpointAt = (step: number, bytes = 4) => ({
   step,
-  examples: 10 * step,
+  examplesSeen: 10 * step,
   loss: step,
-  arrays: new Map([["w", new Float32Array(bytes / 4).fill(step)]]),
+  parameterArrays: new Map([["w", new Float32Array(bytes / 4).fill(step)]]),
   predictions: new Float32Array(),
   tensors: new Map(),
 });
@@ -21,7 +21,7 @@ function historyUntil(
   history = new TrainingHistory(),
 ): TrainingHistory {
   if (history.lastCheckpoint === undefined) history.add(checkpointAt(0), null);
-  for (let k = history.lossHistory.steps; k < step; k++) {
+  for (let k = history.lossHistory.stepCount; k < step; k++) {
     history.lossHistory.add(loss(k), Number.NaN);
     if (k + 1 >= nextCheckpointStep(history.lastCheckpoint?.step ?? 0))
       history.add(checkpointAt(k + 1), null);
@@ -29,12 +29,12 @@ function historyUntil(
   return history;
 }
 
-const steps = ({ checkpoints }: TrainingHistory, branch = 0): number[] =>
-  checkpoints.filter((one) => one.branch === branch).map(({ step }) => step);
+const checkpointSteps = ({ checkpoints }: TrainingHistory, branch = 0): number[] =>
+  checkpoints.filter((one) => one.branchNumber === branch).map(({ step }) => step);
 
 test("checkpoints come ever more rarely, and the first and the last stay", () => {
-  assert.deepEqual(steps(historyUntil(20, Math.sqrt)), [0, 5, 10, 16]);
-  const found = steps(historyUntil(100_000, Math.sqrt));
+  assert.deepEqual(checkpointSteps(historyUntil(20, Math.sqrt)), [0, 5, 10, 16]);
+  const found = checkpointSteps(historyUntil(100_000, Math.sqrt));
   assert.equal(found.length, 12);
   assert.equal(found[0], 0);
   assert.ok((found.at(-1) ?? 0) > 100_000 / 1.6, `${found}`);
@@ -46,22 +46,26 @@ test("states that are too large together are fewer", () => {
   const history = new TrainingHistory();
   for (let k = 0; k < 6; k++) history.add(checkpointAt(8 ** k, 2 ** 26), null);
   // 8 went first, of 1, 8, 64, 512 and 4096 the one whose neighbours are nearest; then 512.
-  assert.deepEqual(steps(history), [1, 8 ** 2, 8 ** 4, 8 ** 5]);
+  assert.deepEqual(checkpointSteps(history), [1, 8 ** 2, 8 ** 4, 8 ** 5]);
 });
 
 test("the checkpoint that is chosen stays, whatever comes", () => {
   const history = new TrainingHistory();
   for (let k = 0; k < 6; k++) history.add(checkpointAt(8 ** k, 2 ** 26), 2);
   // 8 would have gone first, then 512; in their place 64 and 4096.
-  assert.deepEqual(steps(history), [1, 8, 8 ** 3, 8 ** 5]);
+  assert.deepEqual(checkpointSteps(history), [1, 8, 8 ** 3, 8 ** 5]);
   history.add(checkpointAt(8 ** 6, 2 ** 29), 2);
-  assert.deepEqual(steps(history), [1, 8, 8 ** 6], "of too many bytes first, last and chosen");
+  assert.deepEqual(
+    checkpointSteps(history),
+    [1, 8, 8 ** 6],
+    "of too many bytes first, last and chosen",
+  );
 });
 
 test("a state at the step of another one takes its place", () => {
   const history = historyUntil(20, Math.sqrt);
   history.add({ ...checkpointAt(10), loss: -1 }, null);
-  assert.deepEqual(steps(history), [0, 5, 10]);
+  assert.deepEqual(checkpointSteps(history), [0, 5, 10]);
   assert.equal(history.lastCheckpoint?.loss, -1);
 });
 
@@ -70,7 +74,10 @@ test("going back without keeping forgets what is behind", () => {
   const to = history.checkpoints[1];
   assert.ok(to);
   assert.equal(history.restore(to, false), 5);
-  assert.deepEqual([steps(history), history.lossHistory.steps, history.branches], [[0, 5], 5, []]);
+  assert.deepEqual(
+    [checkpointSteps(history), history.lossHistory.stepCount, history.branches],
+    [[0, 5], 5, []],
+  );
   assert.deepEqual(history.lossHistory.losses, [0, 1, 2, 3, 4].map(Math.sqrt));
 });
 
@@ -80,7 +87,7 @@ test("going back with keeping leaves a branch, to which one can go back again", 
   assert.ok(to);
   assert.equal(history.restore(to, true), 5);
   assert.deepEqual(
-    [steps(history), steps(history, 1)],
+    [checkpointSteps(history), checkpointSteps(history, 1)],
     [
       [0, 5],
       [10, 16],
@@ -90,13 +97,15 @@ test("going back with keeping leaves a branch, to which one can go back again", 
 
   historyUntil(12, (k) => -k, history);
   assert.deepEqual(
-    [steps(history), steps(history, 1)],
+    [checkpointSteps(history), checkpointSteps(history, 1)],
     [
       [0, 5, 10],
       [10, 16],
     ],
   );
-  const there = history.checkpoints.find(({ branch, step }) => branch === 1 && step === 16);
+  const there = history.checkpoints.find(
+    ({ branchNumber, step }) => branchNumber === 1 && step === 16,
+  );
   assert.ok(there);
   assert.equal(history.restore(there, true), 5); // from there on the curves differ
   assert.deepEqual(
@@ -105,7 +114,7 @@ test("going back with keeping leaves a branch, to which one can go back again", 
   );
   // What lies on the way to it is its own now; the curve that was left is the second branch.
   assert.deepEqual(
-    [steps(history), steps(history, 1), steps(history, 2)],
+    [checkpointSteps(history), checkpointSteps(history, 1), checkpointSteps(history, 2)],
     [[0, 5, 10, 16], [], [10]],
   );
   assert.deepEqual(
@@ -121,25 +130,30 @@ test("going back to the middle of a branch leaves the branch its later checkpoin
   assert.ok(first);
   history.restore(first, true);
   historyUntil(12, (k) => -k, history);
-  const middle = history.checkpoints.find(({ branch, step }) => branch === 1 && step === 10);
+  const middle = history.checkpoints.find(
+    ({ branchNumber, step }) => branchNumber === 1 && step === 10,
+  );
   assert.ok(middle);
   history.restore(middle, false);
-  assert.deepEqual([steps(history), steps(history, 1)], [[0, 5, 10], [16]]);
-  assert.equal(history.lastCheckpoint?.step, history.lossHistory.steps);
+  assert.deepEqual([checkpointSteps(history), checkpointSteps(history, 1)], [[0, 5, 10], [16]]);
+  assert.equal(history.lastCheckpoint?.step, history.lossHistory.stepCount);
 });
 
 test("of many branches the first goes, with its checkpoints", () => {
   const history = historyUntil(12, Math.sqrt);
   for (let k = 0; k < 7; k++) {
-    const to = history.checkpoints.find(({ branch, step }) => branch === 0 && step === 5);
+    const to = history.checkpoints.find(
+      ({ branchNumber, step }) => branchNumber === 0 && step === 5,
+    );
     assert.ok(to);
     history.restore(to, true);
     historyUntil(12, (step) => step + 100 * (k + 1), history);
   }
   assert.equal(history.branches.length, 6);
   assert.deepEqual(history.branches[0]?.losses.slice(5, 7), [105, 106]);
-  for (let branch = 1; branch <= 6; branch++) assert.deepEqual(steps(history, branch), [10]);
-  assert.deepEqual(steps(history), [0, 5, 10]);
+  for (let branch = 1; branch <= 6; branch++)
+    assert.deepEqual(checkpointSteps(history, branch), [10]);
+  assert.deepEqual(checkpointSteps(history), [0, 5, 10]);
 });
 
 test("a line is what Python writes, and tells it two numbers for each step", () => {
@@ -154,7 +168,7 @@ test("a line is what Python writes, and tells it two numbers for each step", () 
       [3, 7, 0.5],
     ],
   });
-  assert.equal(LossHistory.packedLength(line), written.length);
+  assert.equal(LossHistory.packedElementCount(line), written.length);
   assert.deepEqual([...line.packFrom(1)], [5, 0.5, 6, 0.75]);
   line.truncate(2);
   assert.deepEqual(line.snapshot(), {

@@ -9,7 +9,7 @@ import { createUndoStepper } from "../src/state/undo_steps.ts";
 let now = 0;
 mock.method(performance, "now", () => now);
 
-const rotated = (degrees: number): Edit[] => [
+const rotationEdits = (degrees: number): Edit[] => [
   { name: "rotate", transform: "rotate", parameters: [degrees] } as unknown as Edit,
 ];
 
@@ -20,8 +20,8 @@ test("a drag is one step, however long it is held, and keys are one within a sec
   /** How many steps there are behind a change so many milliseconds later. */
   const after = (ms: number, by = stepper): number => {
     now += ms;
-    setEdits(state, rotated(++degrees), by.currentStep());
-    return state.pastEdits.peek().length;
+    setEdits(state, rotationEdits(++degrees), by.currentStep());
+    return state.undoStack.peek().length;
   };
   stepper.beginDrag();
   assert.deepEqual([after(5), after(20), after(5 * ONE_STEP_MS), after(20)], [1, 1, 1, 1]);
@@ -37,8 +37,8 @@ test("a drag is one step, however long it is held, and keys are one within a sec
   assert.deepEqual([after(10, other), after(10)], [5, 6], "another control came between");
   undoEdits(state);
   assert.deepEqual([after(10), after(10)], [6, 6], "what comes behind an undo is another step");
-  state.presentEdits.value = structuredClone(state.presentEdits.peek()); // some hosts give back what they were told
+  state.currentEdits.value = structuredClone(state.currentEdits.peek()); // some hosts give back what they were told
   assert.equal(after(10), 6);
-  state.presentEdits.value = { edits: rotated(-1), weights: 0 };
+  state.currentEdits.value = { edits: rotationEdits(-1), weights: 0 };
   assert.equal(after(10), 7, "Python's change is not undone with what comes behind it");
 });

@@ -57,11 +57,17 @@ test("a slot without room is named", () => {
 });
 
 test("every shader of the page reads each slot that it declares", () => {
-  const own = [kernels.MIN_MAX, kernels.COMBINE, ...LARGEST, ...LIKELIEST, ...PROGRAMS];
+  const own = [
+    kernels.MIN_MAX_KERNEL,
+    kernels.COMBINE_KERNEL,
+    ...LARGEST,
+    ...LIKELIEST,
+    ...PROGRAMS,
+  ];
   const reducing = [
     ...kernels.REDUCTION_PROGRAMS,
-    ...kernels.COUNT_PROGRAMS,
-    ...kernels.RESHAPED_COUNT_PROGRAMS,
+    ...kernels.HISTOGRAM_PROGRAMS,
+    ...kernels.RESHAPED_HISTOGRAM_PROGRAMS,
   ];
   // A picture's programs have one table, with a few slots more for some: each is read by one of them at least.
   const drawn = Object.values(kernels.DISPLAY_PROGRAMS).map(

@@ -4,78 +4,82 @@ import { test } from "node:test";
 import { chainTitle, leafName, relativeName, shortenName } from "../src/network/layer_names.ts";
 import {
   formatLayerCount,
+  groupIntoStages,
   layerCaption,
   layerCountText,
-  layerSettings,
+  layerSettingsText,
   layerText,
-  stagesOf,
 } from "../src/network/network.ts";
 import * as format from "../src/number_format.ts";
 import type { Statistics, Summary } from "../src/plan/runtime.ts";
 import type { PlanHeader } from "../src/plan/schema.ts";
 import { channelOrder, gridLayout } from "../src/views/channel_order.ts";
 import { valueRank } from "../src/views/channel_similarity.ts";
-import { inputChannel, type Kernels, kernelStart } from "../src/views/layer_weights.ts";
+import { inputChannelOf, type Kernels, kernelStart } from "../src/views/layer_weights.ts";
 import * as layout from "../src/views/layout.ts";
-import { layer } from "./layer_records.ts";
+import { makeLayer } from "./layer_records.ts";
 
 const INPUT = new Set(["x"]);
 
 test("Conv, BatchNorm and activation are one stage that shows the last", () => {
   const layers = [
-    layer("encoder.0", "Conv", ["x"]),
-    layer("encoder.1", "BatchNormalization", ["encoder.0"]),
-    layer("encoder.2", "Relu", ["encoder.1"]),
-    layer("encoder.3", "MaxPool", ["encoder.2"]),
-    layer("encoder.4", "Conv", ["encoder.3"]),
+    makeLayer("encoder.0", "Conv", ["x"]),
+    makeLayer("encoder.1", "BatchNormalization", ["encoder.0"]),
+    makeLayer("encoder.2", "Relu", ["encoder.1"]),
+    makeLayer("encoder.3", "MaxPool", ["encoder.2"]),
+    makeLayer("encoder.4", "Conv", ["encoder.3"]),
   ];
-  const stages = stagesOf(layers, INPUT);
+  const stages = groupIntoStages(layers, INPUT);
   assert.deepEqual(
-    stages.map((stage) => [stage.title, stage.key, stage.layers.length, stage.group]),
+    stages.map((stage) => [stage.title, stage.valueKey, stage.layers.length, stage.groupModule]),
     [
       ["encoder.0–2", "encoder.2", 3, "encoder"],
       ["encoder.3", "encoder.3", 1, "encoder"],
       ["encoder.4", "encoder.4", 1, "encoder"],
     ],
   );
-  assert.ok(stages.every((stage) => stage.readTitles.length === 0));
+  assert.ok(stages.every((stage) => stage.inputTitles.length === 0));
 });
 
 test("a chain ends where a skip begins, and says what it reads", () => {
   const layers = [
-    layer("b.conv1", "Conv", ["x"]),
-    layer("b.relu", "Relu", ["b.conv1"]),
-    layer("b.conv2", "Conv", ["b.relu"]),
-    layer("b.bn2", "BatchNormalization", ["b.conv2"]),
-    layer("add", "Add", ["b.bn2", "b.relu"], { module: "" }),
-    layer("b.relu:1", "Relu", ["add"]),
+    makeLayer("b.conv1", "Conv", ["x"]),
+    makeLayer("b.relu", "Relu", ["b.conv1"]),
+    makeLayer("b.conv2", "Conv", ["b.relu"]),
+    makeLayer("b.bn2", "BatchNormalization", ["b.conv2"]),
+    makeLayer("add", "Add", ["b.bn2", "b.relu"], { module: "" }),
+    makeLayer("b.relu:1", "Relu", ["add"]),
   ];
-  const [first, second, sum] = stagesOf(layers, INPUT);
+  const [first, second, sum] = groupIntoStages(layers, INPUT);
   assert.equal(first?.title, "b.conv1–relu");
   assert.equal(second?.title, "b.conv2–bn2");
-  assert.deepEqual(sum?.readTitles, ["b.conv2–bn2", "b.conv1–relu"]);
-  assert.equal(sum?.group, "b", "an addition belongs to the module around it");
+  assert.deepEqual(sum?.inputTitles, ["b.conv2–bn2", "b.conv1–relu"]);
+  assert.equal(sum?.groupModule, "b", "an addition belongs to the module around it");
   // The first convolution's own value is read twice: it must stay visible.
-  const skipping = stagesOf(
-    [layer("a", "Conv", ["x"]), layer("r", "Relu", ["a"]), layer("s", "Add", ["r", "a"])],
+  const skipping = groupIntoStages(
+    [
+      makeLayer("a", "Conv", ["x"]),
+      makeLayer("r", "Relu", ["a"]),
+      makeLayer("s", "Add", ["r", "a"]),
+    ],
     INPUT,
   );
   assert.deepEqual(
-    skipping.map((stage) => stage.key),
+    skipping.map((stage) => stage.valueKey),
     ["a", "r", "s"],
   );
 });
 
 test("a sum that a module gives back stays in it, with what passes it on", () => {
   const layers = [
-    layer("a.conv", "Conv", ["x"]),
-    layer("add", "Add", ["a.conv", "x"], { module: "" }),
-    layer("a.drop", "Identity", ["add"]),
-    layer("b.norm", "BatchNormalization", ["a.drop"]),
-    layer("b.conv", "Conv", ["b.norm"]),
+    makeLayer("a.conv", "Conv", ["x"]),
+    makeLayer("add", "Add", ["a.conv", "x"], { module: "" }),
+    makeLayer("a.drop", "Identity", ["add"]),
+    makeLayer("b.norm", "BatchNormalization", ["a.drop"]),
+    makeLayer("b.conv", "Conv", ["b.norm"]),
   ];
   const chains = (returns?: (key: string) => readonly string[]) =>
-    stagesOf(layers, INPUT, new Map([["a.drop", "add"]]), returns).map((stage) =>
+    groupIntoStages(layers, INPUT, new Map([["a.drop", "add"]]), returns).map((stage) =>
       stage.layers.map(({ name }) => name).join(),
     );
   assert.deepEqual(chains(), ["a.conv", "add,a.drop,b.norm", "b.conv"]);
@@ -85,34 +89,34 @@ test("a sum that a module gives back stays in it, with what passes it on", () =>
 
 test("layers that pass a value on neither end a chain nor hide who reads it", () => {
   const layers = [
-    layer("0", "Conv", ["x"]),
-    layer("1", "Identity", ["0"]),
-    layer("2", "Relu", ["0"]),
-    layer("3", "Flatten", ["2"]),
-    layer("4", "Gemm", ["2"]),
+    makeLayer("0", "Conv", ["x"]),
+    makeLayer("1", "Identity", ["0"]),
+    makeLayer("2", "Relu", ["0"]),
+    makeLayer("3", "Flatten", ["2"]),
+    makeLayer("4", "Gemm", ["2"]),
   ];
   const aliases = new Map([
     ["1", "0"],
     ["3", "2"],
   ]);
-  const stages = stagesOf(layers, INPUT, aliases);
+  const stages = groupIntoStages(layers, INPUT, aliases);
   assert.deepEqual(
     stages.map((stage) => stage.layers.map((one) => one.name).join()),
     ["0,1,2", "3,4"],
   );
   assert.deepEqual(
-    stages.map((stage) => stage.readTitles),
+    stages.map((stage) => stage.inputTitles),
     [[], []],
   );
 });
 
 test("a network of two inputs says which of them a stage reads", () => {
   const both = new Set(["picture", "sound"]);
-  const [left, right] = stagesOf(
-    [layer("left", "Conv", ["picture"]), layer("right", "Conv", ["sound"])],
+  const [left, right] = groupIntoStages(
+    [makeLayer("left", "Conv", ["picture"]), makeLayer("right", "Conv", ["sound"])],
     both,
   );
-  assert.deepEqual([left?.readTitles, right?.readTitles], [["picture"], ["sound"]]);
+  assert.deepEqual([left?.inputTitles, right?.inputTitles], [["picture"], ["sound"]]);
 });
 
 test("titles join what names share", () => {
@@ -147,12 +151,12 @@ test("an operator stands below the module whose code calls it", () => {
   assert.equal(relativeName("blocks.0: relu", "blocks.0"), "relu");
   assert.equal(relativeName("blocks.0: relu", "blocks"), "0: relu");
   const functional = { module: "" };
-  const [, sum, product, outside] = stagesOf(
+  const [, sum, product, outside] = groupIntoStages(
     [
-      layer("block.conv", "Conv", ["x"]),
-      layer("block:1: add", "Add", ["block.conv", "x"], functional),
-      layer("block.attn: q @ k.T", "MatMul", ["block:1: add", "x"], functional),
-      layer("12", "Add", ["block.attn: q @ k.T", "x"], { ...functional, label: "Add 12" }),
+      makeLayer("block.conv", "Conv", ["x"]),
+      makeLayer("block:1: add", "Add", ["block.conv", "x"], functional),
+      makeLayer("block.attn: q @ k.T", "MatMul", ["block:1: add", "x"], functional),
+      makeLayer("12", "Add", ["block.attn: q @ k.T", "x"], { ...functional, label: "Add 12" }),
     ],
     new Set(["x"]),
     new Map(),
@@ -170,63 +174,63 @@ test("captions say what windows look at, and how wide a layer is", () => {
   const shapes = (input: number[], output: number[], places: number[]) => ({
     ...{ input_shapes: [input], output_shape: output, position_axes: places, parameters: 9 },
   });
-  const conv = layer("l", "Conv", [], {
+  const conv = makeLayer("l", "Conv", [], {
     window: window([4, 4], [2, 2]),
     ...shapes([1, 16, 8, 8], [1, 32, 4, 4], [2, 3]),
   });
-  assert.equal(layerSettings(conv), "4×4, 16→32, stride 2");
+  assert.equal(layerSettingsText(conv), "4×4, 16→32, stride 2");
   assert.equal(layerCaption(conv), "Conv 4×4, 16→32, stride 2");
-  const odd = layer("l", "Conv", [], {
+  const odd = makeLayer("l", "Conv", [], {
     ...shapes([2, 6, 9], [2, 6, 9], [2]),
     window: window([3], [1], [4]),
     attributes: { group: 6 },
   });
-  assert.equal(layerSettings(odd), "3, 6→6, dilation 4, groups 6");
-  const pool = layer("l", "MaxPool", [], {
+  assert.equal(layerSettingsText(odd), "3, 6→6, dilation 4, groups 6");
+  const pool = makeLayer("l", "MaxPool", [], {
     ...shapes([1, 8, 8, 8], [1, 8, 8, 4], [2, 3]),
     window: window([1, 3], [1, 2]),
     parameters: 0,
   });
-  assert.equal(layerSettings(pool), "1×3, stride 1×2");
-  const dense = layer("l", "Gemm", [], shapes([1, 192], [1, 30], []));
-  assert.equal(layerSettings(dense), "192→30");
-  const tokens = layer("l", "MatMul", [], shapes([1, 65, 32], [1, 65, 96], [1]));
-  assert.equal(layerSettings(tokens), "32→96");
-  assert.equal(layerSettings(layer("l", "Relu", [])), "");
+  assert.equal(layerSettingsText(pool), "1×3, stride 1×2");
+  const dense = makeLayer("l", "Gemm", [], shapes([1, 192], [1, 30], []));
+  assert.equal(layerSettingsText(dense), "192→30");
+  const tokens = makeLayer("l", "MatMul", [], shapes([1, 65, 32], [1, 65, 96], [1]));
+  assert.equal(layerSettingsText(tokens), "32→96");
+  assert.equal(layerSettingsText(makeLayer("l", "Relu", [])), "");
 });
 
-const TOUR = [
+const TOUR_LAYERS = [
   { channels: 32, height: 14, width: 14 },
   { channels: 64, height: 7, width: 7 },
   null,
   { channels: 64, height: 7, width: 7 },
   { channels: 32, height: 14, width: 14 },
 ];
-const roomOf = (css: number, ratio: number, height: number) => ({
+const stripRoom = (css: number, ratio: number, height: number) => ({
   width: (css - 48) * ratio,
   height: height * ratio,
-  arrow: 20 * ratio,
-  captions: TOUR.map(() => 92 * ratio),
-  bars: 54 * ratio,
-  tile: 20 * ratio,
+  arrowWidth: 20 * ratio,
+  captionWidths: TOUR_LAYERS.map(() => 92 * ratio),
+  barsWidth: 54 * ratio,
+  minTileSide: 20 * ratio,
   gap: ratio,
-  ratio,
+  pixelRatio: ratio,
 });
-type Room = ReturnType<typeof roomOf>;
-const lengthOf = (line: layout.StripLayout, room: Room): number =>
-  line.stages.reduce(
-    (sum, one, i) => sum + Math.max(one?.width ?? room.bars, room.captions[i] ?? 0),
-    (line.stages.length + 1) * room.arrow + 2 * line.endSide,
+type Room = ReturnType<typeof stripRoom>;
+const stripLength = (line: layout.StripLayout, room: Room): number =>
+  line.mosaics.reduce(
+    (sum, one, i) => sum + Math.max(one?.width ?? room.barsWidth, room.captionWidths[i] ?? 0),
+    (line.mosaics.length + 1) * room.arrowWidth + 2 * line.maxEndpointSide,
   );
 
 test("where there is room a line has all channels at one scale", () => {
-  const maps = TOUR.map((one) => one && { ...one, height: 14, width: 14 });
-  const room = roomOf(1420, 1, 252);
-  const line = layout.fitLine(maps, 2, room);
+  const maps = TOUR_LAYERS.map((one) => one && { ...one, height: 14, width: 14 });
+  const room = stripRoom(1420, 1, 252);
+  const line = layout.oneLineLayout(maps, 2, room);
   assert.equal(line?.scale, 2);
-  assert.ok(line && lengthOf(line, room) <= room.width);
+  assert.ok(line && stripLength(line, room) <= room.width);
   assert.deepEqual(
-    line.stages.map((one) => one?.shownCount),
+    line.mosaics.map((one) => one?.shownCount),
     maps.map((one) => one?.channels),
   );
 });
@@ -239,40 +243,44 @@ test("an autoencoder fits a line: maps of 20 pixels, the largest pictures outsid
     [900, 1, 189],
     [848, 2, 180],
   ] as const) {
-    const room = roomOf(css, ratio, height);
-    assert.equal(layout.fitLine(TOUR, 2, room), null, "7×7 would have 14 pixels");
-    const line = layout.fitBoxes(TOUR, 2, room);
+    const room = stripRoom(css, ratio, height);
+    assert.equal(layout.oneLineLayout(TOUR_LAYERS, 2, room), null, "7×7 would have 14 pixels");
+    const line = layout.boxedLineLayout(TOUR_LAYERS, 2, room);
     assert.ok(line !== null, `${css} px`);
-    assert.ok(lengthOf(line, room) <= room.width && lengthOf(line, room) > 0.85 * room.width);
-    for (const [i, one] of line.stages.entries()) {
-      const maps = TOUR[i] ?? null;
+    assert.ok(stripLength(line, room) <= room.width && stripLength(line, room) > 0.85 * room.width);
+    for (const [i, one] of line.mosaics.entries()) {
+      const maps = TOUR_LAYERS[i] ?? null;
       if (one === null || maps === null) continue;
       const tile = maps.width * one.scale;
       assert.ok(tile >= 20 * ratio && Number.isInteger(one.scale));
       assert.ok(one.height <= room.height && one.columns * one.rows >= one.shownCount);
-      assert.ok(one.width <= line.endSide);
+      assert.ok(one.width <= line.maxEndpointSide);
       if (css >= 1200) assert.equal(one.shownCount, maps.channels);
       else assert.equal(one.shownCount, Math.min(maps.channels, one.columns * one.rows));
     }
   }
-  assert.equal(layout.fitBoxes(TOUR, 2, roomOf(620, 1, 180)), null, "captions have no room");
+  assert.equal(
+    layout.boxedLineLayout(TOUR_LAYERS, 2, stripRoom(620, 1, 180)),
+    null,
+    "captions have no room",
+  );
 });
 
 test("a line says no rather than shrink maps below a device pixel", () => {
-  const room = roomOf(1148, 1, 250);
-  assert.equal(layout.fitLine([{ channels: 64, height: 112, width: 112 }], 2, room), null);
-  assert.equal(layout.fitLine([{ channels: 3, height: 300, width: 300 }], 2, room), null);
+  const room = stripRoom(1148, 1, 250);
+  assert.equal(layout.oneLineLayout([{ channels: 64, height: 112, width: 112 }], 2, room), null);
+  assert.equal(layout.oneLineLayout([{ channels: 3, height: 300, width: 300 }], 2, room), null);
 });
 
 test("rows fill the width, with boxes in which the ends' pictures are not small", () => {
   for (const width of [572, 800, 1072, 1372]) {
-    const { columns, box } = layout.fitRows(width, 20, []);
+    const { columns, box } = layout.rowLayout(width, 20, []);
     assert.ok(columns * (box + 20) <= width && width - columns * (box + 20) < columns);
     assert.ok(box >= 112 && columns >= 4);
   }
-  assert.equal(layout.fitRows(800, 20, []).columns, 6);
+  assert.equal(layout.rowLayout(800, 20, []).columns, 6);
   // 64 pixels double in boxes of 140, but not in those of 113.
-  assert.deepEqual(layout.fitRows(800, 20, [64]), { columns: 5, box: 140 });
+  assert.deepEqual(layout.rowLayout(800, 20, [64]), { columns: 5, box: 140 });
 });
 
 test("a mosaic of all channels is as large as its box allows and leaves no gap", () => {
@@ -345,13 +353,13 @@ test("layers are counted by the rows of the table, those of two networks apart",
   assert.equal(formatLayerCount(two, ["A.x", "B.x"]), "1 + 1");
 });
 
-const summary = (mean: number, max: number, std: number): Summary => {
-  return { min: 0, max, mean, std, zeros: 0, nan: 0, inf: 0 };
+const makeSummary = (mean: number, max: number, std: number): Summary => {
+  return { min: 0, max, mean, std, zeroFraction: 0, nan: 0, inf: 0 };
 };
 
 test("a grid sorts by number, mean, maximum or variance", () => {
-  const channels = [summary(1, 5, 0.1), summary(3, 4, 0.2), summary(2, 6, 0.3)];
-  const statistics: Statistics = { sequence: 1, image: 0, layer: summary(0, 0, 0), channels };
+  const channels = [makeSummary(1, 5, 0.1), makeSummary(3, 4, 0.2), makeSummary(2, 6, 0.3)];
+  const statistics: Statistics = { sequence: 1, image: 0, layer: makeSummary(0, 0, 0), channels };
   assert.deepEqual(channelOrder(3, "number", statistics), [0, 1, 2]);
   assert.deepEqual(channelOrder(3, "mean", statistics), [1, 2, 0]);
   assert.deepEqual(channelOrder(3, "max", statistics), [2, 0, 1]);
@@ -387,14 +395,28 @@ test("a grid fills its width with whole map pixels", () => {
 });
 
 test("kernels are found where PyTorch stores them", () => {
-  const conv = { outputs: 6, inputs: 2, height: 3, width: 3, transposed: false, groups: 2 };
+  const conv = {
+    outputCount: 6,
+    inputCount: 2,
+    height: 3,
+    width: 3,
+    isTransposed: false,
+    groupCount: 2,
+  };
   // weight[4, 1] of 6×2×3×3
   assert.equal(kernelStart(conv as unknown as Kernels, 4, 1), (4 * 2 + 1) * 9);
-  assert.equal(inputChannel(conv as unknown as Kernels, 4, 1), 3);
-  const transposed = { outputs: 6, inputs: 2, height: 2, width: 2, transposed: true, groups: 2 };
+  assert.equal(inputChannelOf(conv as unknown as Kernels, 4, 1), 3);
+  const transposed = {
+    outputCount: 6,
+    inputCount: 2,
+    height: 2,
+    width: 2,
+    isTransposed: true,
+    groupCount: 2,
+  };
   // weight of 4×3×2×2: output channel 4 is the second of group 1, its inputs are 2 and 3
   assert.equal(kernelStart(transposed as unknown as Kernels, 4, 1), (3 * 3 + 1) * 4);
-  assert.equal(inputChannel(transposed as unknown as Kernels, 4, 1), 3);
+  assert.equal(inputChannelOf(transposed as unknown as Kernels, 4, 1), 3);
 });
 
 test("the rank of a value is within its own map, ties share the best", () => {
@@ -511,30 +533,30 @@ test("a layer is told in few words: its window, its channels, its padding", () =
   });
   const maps = shapes([2, 16, 9, 9], [2, 32, 5, 5], [2, 3]);
   const conv = { ...maps, window: window([3, 3], [1, 1], [1, 1]) };
-  assert.equal(layerText(layer("l", "Conv", [], conv)), "Conv 3×3, 16→32, stride 1, padding 1");
+  assert.equal(layerText(makeLayer("l", "Conv", [], conv)), "Conv 3×3, 16→32, stride 1, padding 1");
   const mirrored = { ...conv, attributes: { padding_mode: "reflect", group: 4 } };
   assert.equal(
-    layerText(layer("l", "Conv", [], mirrored), "Conv2d"),
+    layerText(makeLayer("l", "Conv", [], mirrored), "Conv2d"),
     "Conv2d 3×3, 16→32, stride 1, groups 4, padding 1, reflect",
   );
   const odd = { ...maps, window: window([1, 3], [1, 2], [0, 1], [0, 2]) };
   assert.equal(
-    layerText(layer("l", "ConvTranspose", [], odd)),
+    layerText(makeLayer("l", "ConvTranspose", [], odd)),
     "ConvT 1×3, 16→32, stride 1×2, padding 0,1 and 0,2",
   );
   const pool = { ...maps, window: window([2, 2], [2, 2], [0, 0]), parameters: 0 };
-  assert.equal(layerText(layer("l", "MaxPool", [], pool)), "MaxPool 2×2, stride 2");
+  assert.equal(layerText(makeLayer("l", "MaxPool", [], pool)), "MaxPool 2×2, stride 2");
   const dense = shapes([2, 5, 512], [2, 5, 10], [1]);
   assert.equal(
-    layerText(layer("l", "MatMul", [], { ...dense, short_name: "Linear" })),
+    layerText(makeLayer("l", "MatMul", [], { ...dense, short_name: "Linear" })),
     "Linear 512→10",
   );
   const resized = {
     ...shapes([1, 3, 4, 5], [1, 3, 8, 10], [2, 3]),
     attributes: { mode: "nearest" },
   };
-  assert.equal(layerText(layer("l", "Resize", [], resized)), "Resize nearest, 4×5→8×10");
-  assert.equal(layerText(layer("l", "Add", [], maps)), "Add", "a sign alone says little");
+  assert.equal(layerText(makeLayer("l", "Resize", [], resized)), "Resize nearest, 4×5→8×10");
+  assert.equal(layerText(makeLayer("l", "Add", [], maps)), "Add", "a sign alone says little");
   const pad = { ...maps, window: window([], [], [2, 2]), attributes: { mode: "edge" } };
-  assert.equal(layerText(layer("l", "Pad", [], pad)), "Pad padding 2, edge");
+  assert.equal(layerText(makeLayer("l", "Pad", [], pad)), "Pad padding 2, edge");
 });

@@ -6,7 +6,7 @@ import { EditListeners } from "../src/features/edits/views/edit_listeners.tsx";
 import { Manipulations } from "../src/features/edits/views/manipulate/manipulations_view.tsx";
 import { FEATURES } from "../src/features/index.ts";
 import { runSources } from "../src/features/sources/source_runner.ts";
-import { beforeKey } from "../src/plan/derived_values.ts";
+import { beforeEditsKey } from "../src/plan/derived_values.ts";
 import type { Edit } from "../src/plan/edits.ts";
 import { parsePlan } from "../src/plan/plan_file.ts";
 import type { DrawJob, Session } from "../src/plan/runtime.ts";
@@ -14,7 +14,7 @@ import { createState } from "../src/state.ts";
 import { statuses } from "../src/status.ts";
 import { mount } from "../src/views/app.tsx";
 import { useViews } from "../src/views/context.ts";
-import { MIN_ZOOM, presentationZoom } from "../src/views/present.tsx";
+import { MIN_PRESENTATION_ZOOM, presentationZoom } from "../src/views/presentation_mode.tsx";
 import { type GlDevice, openDevice } from "../src/webgl/gl_device.ts";
 import { createSession } from "../src/webgl/session.ts";
 import { recordDocument, restoreDocument } from "./document_leaks.ts";
@@ -42,7 +42,7 @@ let device: GlDevice | undefined;
 let spare: Session | undefined;
 
 /** The views, their state and a session: all that tests call, and an end that leaves nothing. */
-function begin() {
+function startPage() {
   const state = createState(FEATURES);
   /** What ends with it, in the order in which it began. */
   const ends: (() => void)[] = [];
@@ -66,8 +66,8 @@ function begin() {
   }
 
   /** A session that can be disposed again when all ends. */
-  async function made({ plan, uniforms, weight }: Parsed): Promise<Session> {
-    const session = await createSession(device as GlDevice, plan, uniforms, weight);
+  async function made({ plan, uniforms, getWeight }: Parsed): Promise<Session> {
+    const session = await createSession(device as GlDevice, plan, uniforms, getWeight);
     const { dispose } = session;
     let disposed = false;
     session.dispose = () => {
@@ -157,7 +157,7 @@ function begin() {
     };
     let first = true;
     const stop = effect(() => {
-      const edits = (state.withoutEdits.value ? state.featureEdits : state.engineEdits).value;
+      const edits = (state.areEditsBypassed.value ? state.featureEdits : state.engineEdits).value;
       if (!first) wanted = edits;
       first = false;
       if (wanted !== null && !busy) void bring();
@@ -184,7 +184,7 @@ function begin() {
   /** As an engine and its client do: sources feed the session, and ask for blobs of `fed.blobs`. */
   function feeds(): () => void {
     state.feeder.value = {
-      page: "here",
+      pageId: "here",
       async feed(given) {
         const session = state.session.peek();
         if (session === null || given === null) return;
@@ -195,7 +195,7 @@ function begin() {
         fed.count++;
       },
       read: (key) =>
-        state.session.peek()?.read(beforeKey(key)) ?? Promise.reject(new Error("none")),
+        state.session.peek()?.read(beforeEditsKey(key)) ?? Promise.reject(new Error("none")),
       async blob(name) {
         fed.asked.push(name);
         fed.dropped = fed.dropped.filter((one) => one !== name);
@@ -206,7 +206,7 @@ function begin() {
         return found;
       },
       release: (name) => fed.dropped.push(name),
-      reportFed: (still) => fed.told.push(still),
+      reportFedInput: (still) => fed.told.push(still),
     };
     return ending(runSources(state));
   }
@@ -300,15 +300,15 @@ function begin() {
   };
 }
 
-let now = begin();
+let now = startPage();
 
 /** All as in a new document, and what of the old one stays. */
 async function reset(): Promise<string[]> {
   const ended = await now.end();
   manipulated.value = "";
-  presentationZoom.value = MIN_ZOOM;
+  presentationZoom.value = MIN_PRESENTATION_ZOOM;
   const restored = restoreDocument();
-  now = begin();
+  now = startPage();
   Object.assign(globalThis, { views: now });
   return [...ended, ...restored];
 }

@@ -1,6 +1,11 @@
 // What tests/support/webgl_page.py calls in a browser: the GL layer with arrays as base64, since JSON has no NaN.
 
-import { beforeKey, differenceKey, stageKey, uneditedKey } from "../src/plan/derived_values.ts";
+import {
+  beforeEditsKey,
+  differenceKey,
+  intermediateKey,
+  uneditedKey,
+} from "../src/plan/derived_values.ts";
 import { bendProgram, bendUniforms, packUniformBlocks } from "../src/plan/edit_program.ts";
 import type { Edit } from "../src/plan/edits.ts";
 import { parsePlan } from "../src/plan/plan_file.ts";
@@ -14,15 +19,15 @@ import { PLAIN_EDIT } from "./plain_edit.ts";
 
 let device: GlDevice | undefined;
 const sessions: Session[] = [];
-const progress: Progress[] = [];
+const progressReports: Progress[] = [];
 const events: string[] = [];
 /** Injected arrays by their hash. */
 const arrays = new Map<string, Float32Array>();
 /** Calls of WebGL by their names, and bytes of those that upload. */
-const calls: Record<string, number> = {};
+const callCounts: Record<string, number> = {};
 
 /** Whether this draws another band of a pass: under load runs are submitted in bands, however short they are. */
-const isFurtherBand = (gl: WebGL2RenderingContext): boolean => {
+const isLaterDrawBand = (gl: WebGL2RenderingContext): boolean => {
   if (!gl.isEnabled(gl.SCISSOR_TEST)) return false;
   const [x, y] = gl.getParameter(gl.SCISSOR_BOX) as Int32Array;
   return x !== 0 || y !== 0;
@@ -35,7 +40,8 @@ function countCalls(): void {
   for (const name of [...counted, "texStorage3D", "drawArrays"] as const) {
     const own = Reflect.get(prototype, name) as (...given: unknown[]) => unknown;
     Reflect.set(prototype, name, function (this: WebGL2RenderingContext, ...given: unknown[]) {
-      if (name !== "drawArrays" || !isFurtherBand(this)) calls[name] = (calls[name] ?? 0) + 1;
+      if (name !== "drawArrays" || !isLaterDrawBand(this))
+        callCounts[name] = (callCounts[name] ?? 0) + 1;
       return own.apply(this, given);
     });
   }
@@ -65,11 +71,11 @@ function openedDevice(): GlDevice {
   return device;
 }
 
-function floats(base64: string): Float32Array {
+function decodeFloats(base64: string): Float32Array {
   return new Float32Array(Uint8Array.from(atob(base64), (c) => c.charCodeAt(0)).buffer);
 }
 
-function base64(bytes: Uint8Array | Uint8ClampedArray | Float32Array): string {
+function encodeBase64(bytes: Uint8Array | Uint8ClampedArray | Float32Array): string {
   const all = new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const parts: string[] = [];
   for (let k = 0; k < all.length; k += 8192) {
@@ -78,10 +84,10 @@ function base64(bytes: Uint8Array | Uint8ClampedArray | Float32Array): string {
   return btoa(parts.join(""));
 }
 
-async function open(url: string): Promise<number> {
-  const { plan, uniforms, weight } = parsePlan(await (await fetch(url)).arrayBuffer());
-  const session = await createSession(openedDevice(), plan, uniforms, weight, (p) =>
-    progress.push(p),
+async function openSession(url: string): Promise<number> {
+  const { plan, uniforms, getWeight } = parsePlan(await (await fetch(url)).arrayBuffer());
+  const session = await createSession(openedDevice(), plan, uniforms, getWeight, (p) =>
+    progressReports.push(p),
   );
   return sessions.push(session) - 1;
 }
@@ -94,31 +100,32 @@ function draw(index: number, jobs: readonly Omit<DrawJob, "canvas">[], delivery?
   return drawn.map(({ canvas }) => {
     const { width, height } = canvas;
     const pixels = canvas.getContext("2d")?.getImageData(0, 0, width, height).data;
-    return { width, height, pixels: base64(pixels ?? new Uint8Array()) };
+    return { width, height, pixels: encodeBase64(pixels ?? new Uint8Array()) };
   });
 }
 
 Object.assign(globalThis, {
   gl: {
-    open,
+    open: openSession,
     probe: () => measureReadSpeed(openedDevice()),
     draw,
     load,
     opened: openedDevice,
-    progress,
+    progress: progressReports,
     events,
-    floats,
-    base64,
+    floats: decodeFloats,
+    base64: encodeBase64,
     the: sessionAt,
-    write: (index: number, key: string, data: string) => sessionAt(index).write(key, floats(data)),
+    write: (index: number, key: string, data: string) =>
+      sessionAt(index).write(key, decodeFloats(data)),
     setWeight: (index: number, texture: number, data: string) =>
-      sessionAt(index).setWeight(texture, floats(data)),
+      sessionAt(index).setWeight(texture, decodeFloats(data)),
     run: (index: number, section?: string) =>
       sessionAt(index).run(section === undefined ? {} : { section }),
     commit: (index: number) => sessionAt(index).commit(),
-    read: async (index: number, key: string) => base64(await sessionAt(index).read(key)),
+    read: async (index: number, key: string) => encodeBase64(await sessionAt(index).read(key)),
     setEdits,
-    putArray: (hash: string, data: string) => arrays.set(hash, floats(data)),
+    putArray: (hash: string, data: string) => arrays.set(hash, decodeFloats(data)),
     preview: (
       index: number,
       asked: { edits: Partial<Edit>[]; layer: string; channel: number; image: number } | null,
@@ -134,19 +141,19 @@ Object.assign(globalThis, {
           })),
         },
       ),
-    keys: { before: beforeKey, without: uneditedKey, difference: differenceKey },
-    stageKey,
+    keys: { before: beforeEditsKey, without: uneditedKey, difference: differenceKey },
+    stageKey: intermediateKey,
     bendProgram: (layers: number, reshaped: boolean, transform: string, own?: Partial<Edit>) =>
       bendProgram(layers, reshaped, transform, own && { ...PLAIN_EDIT, ...own }).source,
     blocks: (value: Value, edit: Partial<Edit>) => {
       const stages = [0, 1].map((stage) => bendUniforms(value, { ...PLAIN_EDIT, ...edit }, stage));
-      return base64(packUniformBlocks(stages));
+      return encodeBase64(packUniformBlocks(stages));
     },
     count: countCalls,
     /** What was counted since this was asked last. */
     counted: () => {
-      const now = { ...calls };
-      for (const name of Object.keys(calls)) calls[name] = 0;
+      const now = { ...callCounts };
+      for (const name of Object.keys(callCounts)) callCounts[name] = 0;
       return now;
     },
     lose: () => openedDevice().gl.getExtension("WEBGL_lose_context"),

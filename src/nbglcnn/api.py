@@ -11,7 +11,7 @@ from nbglcnn.engine_disagreements import known_disagreement
 from nbglcnn.errors import InputError, NbglcnnError, UnsupportedModel
 from nbglcnn.features.edits.replay import check_replayable, edit_replay
 from nbglcnn.graph import Graph
-from nbglcnn.load import Model, model_of
+from nbglcnn.load import Model, wrap_model
 from nbglcnn.lowering.layers import layer_keys, layer_nodes, pytorch_spelling
 from nbglcnn.lowering.lower import Observe, lower
 from nbglcnn.lowering.shape_inference import infer_known_shapes, layer_name
@@ -76,7 +76,7 @@ def compile(
         >>> plan = nbglcnn.compile(model, x, observe="outputs")
         >>> plan.save("model.plan")
     """
-    graph, _ = model_of(model, preprocess).load(x)
+    graph, _ = wrap_model(model, preprocess).load(x)
     return lower(graph, observe=observe, target=target, precision=precision)
 
 
@@ -107,14 +107,14 @@ def check(model: Any, x: Any = None, *, preprocess: Any = None) -> Report[Suppor
         >>> nbglcnn.check(model, x).ok
         True
     """
-    model = model_of(model, preprocess)
+    model = wrap_model(model, preprocess)
     try:
         graph, _ = load_with_fallback(model, x)
     except UnsupportedModel as error:
         with contextlib.suppress(UnsupportedModel):  # if the failure isn't about single nodes
             if (found := model.load_partial(x)) is not None:
                 return Report(tuple(_rows_in_file_order(found)), "can run")
-        whole = Support(type(model.source).__name__, "the whole", False, str(error))
+        whole = Support(type(model.user_model).__name__, "the whole", False, str(error))
         return Report((*_module_rows(model, x), whole), "can run")
     return Report(tuple(_layer_rows(graph)), "can run")
 
@@ -170,7 +170,7 @@ def verify(session: Session, model: Any, x: Any = None, *, preprocess: Any = Non
     store = session.bends.store
     edits, injected = store.edits, store.arrays
     check_replayable(edits, injected)
-    model = model_of(model, preprocess)
+    model = wrap_model(model, preprocess)
     graph, arrays = model.load(x)
     found = session.run(*arrays)
     bends = edit_replay(plan, edits, injected, found)
@@ -178,7 +178,7 @@ def verify(session: Session, model: Any, x: Any = None, *, preprocess: Any = Non
     expected = compute_reference(model, graph, arrays, bends=bends, notes=notes)
     if missing := [k for k in plan.computed if k not in expected and k not in notes.uncomputable]:
         raise InputError(
-            f"{type(model.source).__name__} has no layer {missing[0]!r}: "
+            f"{type(model.user_model).__name__} has no layer {missing[0]!r}: "
             "give the model that this Plan was compiled from, and its preprocess if there was one"
         )
     return compare_values(
@@ -190,10 +190,10 @@ def verify(session: Session, model: Any, x: Any = None, *, preprocess: Any = Non
         recompute_layers=partial(recompute_layers, graph, found, bends=bends),
         float16_keys=graph.float16_keys(),
         is_faithful=partial(is_faithful, graph, expected, bends),
-        disputed=partial(known_disagreement, graph),
+        disagreement_of=partial(known_disagreement, graph),
         notes=notes,
         has_bends=bool(bends),
-        by_model=graph.source == "torch",
+        is_float64_by_model=graph.framework == "torch",
     )
 
 
@@ -209,9 +209,9 @@ def _module_rows(model: Model, x: Any) -> Iterator[Support]:
         yield Support(path, operators, not reasons, "; ".join(reasons))
 
 
-def _rows_in_file_order(part: PartialLoad) -> list[Support]:
+def _rows_in_file_order(partial_load: PartialLoad) -> list[Support]:
     """Return a row for each loaded and each unsupported layer, in the order of the file."""
-    rows = _layer_rows(part.graph)
+    rows = _layer_rows(partial_load.graph)
     rows += [
         Support(
             next(filter(None, node.outputs), node.name),
@@ -219,9 +219,9 @@ def _rows_in_file_order(part: PartialLoad) -> list[Support]:
             False,
             str(error),
         )
-        for node, error in part.unsupported_nodes
+        for node, error in partial_load.unsupported_nodes
     ]
-    place = {name: at for at, name in enumerate(part.names)}
+    place = {name: at for at, name in enumerate(partial_load.names)}
     return sorted(rows, key=lambda row: place.get(row.layer, len(place)))
 
 

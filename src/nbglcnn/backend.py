@@ -11,9 +11,9 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from nbglcnn.errors import InputError, ModelError, OpenGLUnavailable
 from nbglcnn.graph import Array
-from nbglcnn.inputs.arguments import check_count
+from nbglcnn.inputs.arguments import check_input_count
 from nbglcnn.inputs.arrays import native_array
-from nbglcnn.load import is_rewritten, load, rewritten_shape_inputs
+from nbglcnn.load import is_rewritten_on_load, load, shape_input_indices
 from nbglcnn.lowering.lower import lower
 from nbglcnn.ops import OPERATORS
 from nbglcnn.plan.schema import Plan
@@ -33,7 +33,7 @@ def shape_inputs(model: ModelProto) -> set[str]:
     direct: set[str] = set()
     for node in reversed(model.graph.node):
         record = OPERATORS.get(node.op_type)
-        positions = record.shape_inputs if record else rewritten_shape_inputs(node.op_type)
+        positions = record.shape_inputs if record else shape_input_indices(node.op_type)
         direct.update(name for k, name in enumerate(node.input) if k in positions)
         if node.op_type not in SHAPE_OPERATORS and any(o in asked | direct for o in node.output):
             asked.update(node.input)
@@ -53,7 +53,11 @@ def unsupported_operators(model: ModelProto) -> set[str]:
         computed.update(node.output)
         domain = "" if node.domain == "ai.onnx" else node.domain
         runs = not domain and node.op_type in OPERATORS
-        if not (runs or is_rewritten(node.op_type, domain) or (domain, node.op_type) in functions):
+        if not (
+            runs
+            or is_rewritten_on_load(node.op_type, domain)
+            or (domain, node.op_type) in functions
+        ):
             found.add(node.op_type)
     return found
 
@@ -80,7 +84,7 @@ def named_inputs(model: ModelProto, inputs: Any) -> dict[str, Array]:
     names = [i.name for i in model.graph.input]
     # Files of IR version 3 list weights among the inputs; a call may pass or omit them.
     needed = names if len(arrays) == len(names) else [n for n in names if n not in initialized]
-    check_count(len(arrays), needed)
+    check_input_count(len(arrays), needed)
     return {name: native_array(array, name) for name, array in zip(needed, arrays, strict=True)}
 
 

@@ -126,7 +126,7 @@ def top(n: int, by: Statistic = "mean") -> Channels:
         InputError: If `n` or `by` is not valid; when it is applied, if the layer has fewer than `n`
             channels.
     """
-    return _ranked("top", n, by, -1)
+    return _make_ranking_rule("top", n, by, -1)
 
 
 def bottom(n: int, by: Statistic = "mean") -> Channels:
@@ -146,7 +146,7 @@ def bottom(n: int, by: Statistic = "mean") -> Channels:
         InputError: If `n` or `by` is not valid; when it is applied, if the layer has fewer than `n`
             channels.
     """
-    return _ranked("bottom", n, by, 1)
+    return _make_ranking_rule("bottom", n, by, 1)
 
 
 def clusters(count: int, number: int = 0, seed: int = 0) -> Channels:
@@ -206,7 +206,7 @@ def groups(array: Any, count: int, seed: int = 0) -> list[list[int]]:
     return sorted(own, key=lambda one: (-len(one), one))
 
 
-def _ranked(name: str, n: int, by: str, sign: int) -> Channels:
+def _make_ranking_rule(name: str, n: int, by: str, sign: int) -> Channels:
     n = _validate_integer(f"{name}: n", n, 1)
     if by not in _STATISTICS:
         raise InputError(f"{name}: by={by!r}; expected one of {', '.join(get_args(Statistic))}")
@@ -265,8 +265,8 @@ def _distances(maps: Array, centres: Array) -> Array:
     return np.asarray(np.maximum(lengths - 2 * maps @ centres.T, 0))
 
 
-def _validate_integer(what: str, number: Any, least: int) -> int:
-    if isinstance(number, bool) or not hasattr(number, "__index__") or number.__index__() < least:
-        raise InputError(f"{what}={number!r}; expected an integer ≥ {least}")
+def _validate_integer(error_subject: str, number: Any, minimum: int) -> int:
+    if isinstance(number, bool) or not hasattr(number, "__index__") or number.__index__() < minimum:
+        raise InputError(f"{error_subject}={number!r}; expected an integer ≥ {minimum}")
     found: int = number.__index__()
     return found

@@ -13,19 +13,19 @@ from typing import Any
 
 from nbglcnn.errors import InputError
 
-Names = tuple[str, ...]
+ClassNameTuple = tuple[str, ...]
 
 MAX_NAME_LENGTH = 100  # characters kept of a name
 MAX_NAMES = 2**20  # names; bounds the memory that an index in a dict can request
 MAX_TEXT_LENGTH = 2**23  # characters of a file's text that are parsed for names
-EXPECTED_MESSAGE = (
+EXPECTED_CLASSES_MESSAGE = (
     "expected a list of names, a dict of names by index, or weights with .meta['categories']"
 )
 # The supported subset of Python literals, parsed here without Python's own parser.
-_SPACE = re.compile(r"[\s,]*")
-_INDEX = re.compile(r"(\d{1,9})\s*:\s*")
-_TEXT = re.compile(r"""'(?:[^'\\\n]|\\[^\n])*'|"(?:[^"\\\n]|\\[^\n])*\"""")
-_ESCAPE = re.compile(
+_SEPARATOR_PATTERN = re.compile(r"[\s,]*")
+_INDEX_PATTERN = re.compile(r"(\d{1,9})\s*:\s*")
+_QUOTED_TEXT_PATTERN = re.compile(r"""'(?:[^'\\\n]|\\[^\n])*'|"(?:[^"\\\n]|\\[^\n])*\"""")
+_ESCAPE_PATTERN = re.compile(
     r"\\(?:(?P<code>x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})|(?P<letter>.))", re.DOTALL
 )
 
@@ -42,53 +42,55 @@ def clean_name(name: str) -> str:
     return line if len(line) <= MAX_NAME_LENGTH else f"{line[: MAX_NAME_LENGTH - 1].rstrip()}…"
 
 
-def to_class_names(given: Any) -> Names:
+def to_class_names(classes: Any) -> ClassNameTuple:
     """Return the names of a list, a dict by index (missing indices: "") or a weights enum."""
-    if isinstance(given, type) and issubclass(given, enum.Enum):
-        member = next(iter(given.__members__), "…")
+    if isinstance(classes, type) and issubclass(classes, enum.Enum):
+        member = next(iter(classes.__members__), "…")
         raise InputError(
-            f"classes is the enum {given.__name__} itself; give one of its members, for example "
-            f"{given.__name__}.{member}"
+            f"classes is the enum {classes.__name__} itself; give one of its members, for example "
+            f"{classes.__name__}.{member}"
         )
-    meta = getattr(given, "meta", None)
+    meta = getattr(classes, "meta", None)
     if isinstance(meta, Mapping):
         if "categories" not in meta:
             raise InputError(
-                f"classes is {given}, whose .meta has no 'categories'; {EXPECTED_MESSAGE}"
+                f"classes is {classes}, whose .meta has no 'categories'; {EXPECTED_CLASSES_MESSAGE}"
             )
-        given = meta["categories"]
-    if isinstance(given, Mapping):
-        return _names_by_index(given)
-    if isinstance(given, str | bytes):
+        classes = meta["categories"]
+    if isinstance(classes, Mapping):
+        return _names_by_index(classes)
+    if isinstance(classes, str | bytes):
         raise InputError(
-            f"classes is a string, {given[:60]!r}; {EXPECTED_MESSAGE}: ['cat', 'dog'], one for "
-            "each value of the output"
+            f"classes is a string, {classes[:60]!r}; {EXPECTED_CLASSES_MESSAGE}: ['cat', 'dog'], "
+            "one for each value of the output"
         )
-    if isinstance(given, set | frozenset) or not isinstance(given, Iterable):
-        kind = type(given).__name__
-        why = ", which has no order" if isinstance(given, set | frozenset) else ""
-        raise InputError(f"classes is of type {kind}{why}; {EXPECTED_MESSAGE}")
+    if isinstance(classes, set | frozenset) or not isinstance(classes, Iterable):
+        kind = type(classes).__name__
+        why = ", which has no order" if isinstance(classes, set | frozenset) else ""
+        raise InputError(f"classes is of type {kind}{why}; {EXPECTED_CLASSES_MESSAGE}")
     names: list[str] = []
-    for at, name in enumerate(given):
+    for at, name in enumerate(classes):
         if at >= MAX_NAMES:
-            raise InputError(f"classes has more than {MAX_NAMES:,} names; {EXPECTED_MESSAGE}")
+            raise InputError(
+                f"classes has more than {MAX_NAMES:,} names; {EXPECTED_CLASSES_MESSAGE}"
+            )
         names.append(_validate_name(name, at))
     return tuple(names)
 
 
-def _validate_name(name: Any, at: int) -> str:
+def _validate_name(name: Any, index: int) -> str:
     if not isinstance(name, str):
         kind = type(name).__name__
         raise InputError(
-            f"classes[{at}] is {str(name)[:60]}, of type {kind}; {EXPECTED_MESSAGE}: [str(name) "
-            "for name in classes] converts them"
+            f"classes[{index}] is {str(name)[:60]}, of type {kind}; {EXPECTED_CLASSES_MESSAGE}: "
+            "[str(name) for name in classes] converts them"
         )
     return clean_name(name)
 
 
-def _names_by_index(given: Mapping[Any, Any]) -> Names:
+def _names_by_index(names_by_index: Mapping[Any, Any]) -> ClassNameTuple:
     found: dict[int, str] = {}
-    for key, name in given.items():
+    for key, name in names_by_index.items():
         at = _parse_index(key)
         if at is None:
             hint = (
@@ -116,8 +118,8 @@ def _parse_index(key: Any) -> int | None:
 
 
 def fit_to_outputs(
-    names: Names, outputs: Mapping[str, int], *, allow_partial: bool = False
-) -> Names:
+    names: ClassNameTuple, outputs: Mapping[str, int], *, allow_partial: bool = False
+) -> ClassNameTuple:
     """Return the names if an output has as many values as there are names.
 
     With `allow_partial` the output may have more values: those without a name get "". `outputs`
@@ -147,7 +149,7 @@ def fit_to_outputs(
     )
 
 
-def parse_names(text: str) -> Names:
+def parse_names(text: str) -> ClassNameTuple:
     """Parse the names in a file's metadata: a list or a dict by index, as JSON or a Python literal.
 
     Return () for anything else: the key `labels` of a file may hold other data.
@@ -173,28 +175,28 @@ def _parse_literal(text: str) -> Any:
         return None
     found: dict[int, str] = {}
     at, end = 1, len(text) - 1
-    while (at := _match_end(_SPACE, text, at)) < end:
+    while (at := _match_end(_SEPARATOR_PATTERN, text, at)) < end:
         number = len(found)
         if text[0] == "{":
-            key = _INDEX.match(text, at, end)
+            key = _INDEX_PATTERN.match(text, at, end)
             if key is None:
                 return None
             number, at = int(key[1]), key.end()
-        word = _TEXT.match(text, at, end)
+        word = _QUOTED_TEXT_PATTERN.match(text, at, end)
         if word is None or len(found) >= MAX_NAMES:
             return None
         at = word.end()
-        found[number] = _ESCAPE.sub(_unescape, word[0][1:-1])
+        found[number] = _ESCAPE_PATTERN.sub(_unescape, word[0][1:-1])
     return found
 
 
-def _unescape(found: re.Match[str]) -> str:
-    if found["code"]:
-        code = int(found["code"][1:], 16)
+def _unescape(match: re.Match[str]) -> str:
+    if match["code"]:
+        code = int(match["code"][1:], 16)
         return chr(code) if code <= sys.maxunicode else ""
-    return {"n": "\n", "t": "\t", "r": "\r"}.get(found["letter"], found["letter"])
+    return {"n": "\n", "t": "\t", "r": "\r"}.get(match["letter"], match["letter"])
 
 
-def _match_end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    found = pattern.match(text, at)
-    return found.end() if found else at
+def _match_end(pattern: re.Pattern[str], text: str, start: int) -> int:
+    found = pattern.match(text, start)
+    return found.end() if found else start

@@ -12,12 +12,12 @@ from nbglcnn.graph import Graph
 class CarriedWeights(Protocol):
     """Weights that runs in a page change, by the carries of a contribution.
 
-    `busy_message` describes the page's activity and `how_to_end` how to end it, for the errors of
+    `busy_message` describes the page's activity and `stop_hint` how to end it, for the errors of
     calls that must wait.
     """
 
     busy_message: str
-    how_to_end: str
+    stop_hint: str
 
     def set_parameter(self, name: str, index: Any, numbers: Any) -> None:
         """Accept numbers that Python sets at an index of a parameter."""

@@ -31,10 +31,10 @@ FASHION_MNIST_CLASSES = (
 _PACKAGE = "dataset-fashion-mnist"
 _PACKAGE_FOLDER = "usr/share/datasets/fashion-mnist"
 _INSTALLED_FOLDER = Path("/", _PACKAGE_FOLDER)
-_PREFIX = {"train": "train", "test": "t10k"}
+_SPLIT_PREFIXES = {"train": "train", "test": "t10k"}
 _FILES = tuple(
     f"{prefix}-{kind}-ubyte.gz"
-    for prefix in _PREFIX.values()
+    for prefix in _SPLIT_PREFIXES.values()
     for kind in ("images-idx3", "labels-idx1")
 )
 
@@ -60,10 +60,10 @@ def fashion_mnist(
 
     Source: Xiao, Rasul and Vollgraf 2017, https://arxiv.org/abs/1708.07747.
     """
-    if split not in _PREFIX:
+    if split not in _SPLIT_PREFIXES:
         raise ValueError(f"fashion_mnist: split is 'train' or 'test', not {split!r}")
-    folder = _folder()
-    prefix = _PREFIX[split]
+    folder = _find_or_download_folder()
+    prefix = _SPLIT_PREFIXES[split]
     images = read_idx(folder / f"{prefix}-images-idx3-ubyte.gz", (None, 28, 28))
     labels = read_idx(folder / f"{prefix}-labels-idx1-ubyte.gz", (len(images),))
     if labels.max() >= len(FASHION_MNIST_CLASSES):
@@ -107,7 +107,7 @@ def read_idx(path: Path, shape: tuple[int | None, ...]) -> NDArray[np.uint8]:
     return np.frombuffer(data, np.uint8).reshape(found)
 
 
-def _folder() -> Path:
+def _find_or_download_folder() -> Path:
     cached = cache_folder() / "fashion-mnist"
     for folder in (_INSTALLED_FOLDER, cached):
         if all((folder / name).exists() for name in _FILES):

@@ -21,13 +21,13 @@ Attribute = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str,
 # examples.
 BatchDependence = Literal["apart", "elsewhere", "across"]
 FORWARD_SECTION = "forward"  # the default section of a node
-FLOAT16 = 10  # onnx.TensorProto.FLOAT16
+ONNX_FLOAT16 = 10  # onnx.TensorProto.FLOAT16
 PADDING_IDX = "padding_idx"  # Gather attribute: row without gradient; not part of ONNX
 
 
-def batch_size(inputs: Iterable[tuple[int, ...]]) -> int:
+def batch_size(input_shapes: Iterable[tuple[int, ...]]) -> int:
     """The batch size of a network: the first axis of its first input with at least two axes."""
-    return next((shape[0] for shape in inputs if len(shape) > 1), 1)
+    return next((shape[0] for shape in input_shapes if len(shape) > 1), 1)
 
 
 def attribute_values(value: Attribute) -> Sequence[object]:
@@ -58,7 +58,7 @@ class Value:
         return self.data is not None
 
 
-def fixed(values: Mapping[str, Value], value: str) -> Array | None:
+def static_data(values: Mapping[str, Value], value: str) -> Array | None:
     """A constant's data if it doesn't depend on parameters, else None."""
     return None if not value or values[value].depends_on_parameters else values[value].data
 
@@ -97,29 +97,29 @@ class Node:
     module_type: str = ""
     torch_operator: str = ""
     domain: str = ""
-    call: str = ""
+    module_call: str = ""
     section: str = FORWARD_SECTION
     python_fallback: PythonFallback | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class ValueKey:
     """A name under which users find a value: `encoder.0`, `block:1`, `path[0]`, `x`, `output`.
 
     `kind` is "input", "output", "layer" (a leaf module's call or a functional operator), "module"
     (a call of a module that has children) or "contributed" (added by a feature). `module_type` is
     the class name of the module, "" for a functional operator; `description` is the module's own
     extra_repr ("32, 64, kernel_size=(4, 4)"). `call` is the module call that returned the value, as
-    in Node; None if no call did. Edits of the key `edited_as` also apply here.
+    in Node; None if no call did. Edits of the key `shares_edits_of` also apply here.
     """
 
     name: str
-    value: str
+    value_name: str
     kind: str
     module_type: str = ""
     description: str = ""
-    call: str | None = None
-    edited_as: str = ""
+    module_call: str | None = None
+    shares_edits_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,41 +194,41 @@ class Graph:
     values: Mapping[str, Value]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    keys: tuple[Key, ...]
+    keys: tuple[ValueKey, ...]
     parameters: Mapping[str, str]
     buffers: frozenset[str] = frozenset()
     folded_nodes: tuple[Node, ...] = ()
-    source: str = "onnx"  # "torch" or "onnx": the framework that names and values come from
+    framework: str = "onnx"  # "torch" or "onnx": the framework that names and values come from
     notes: tuple[str, ...] = ()  # changes made while loading, for the user
     comparison: Comparison | None = None  # set if the Graph joins two networks
     # Parameters whose values determined the graph's structure.
     constant_reads: frozenset[str] = frozenset()
     carries: tuple[Carry, ...] = ()
-    classes: tuple[str, ...] = ()  # the model's own class names of its outputs
-    calls: Mapping[str, str] = field(default_factory=lambda: _read_only({}))
+    class_names: tuple[str, ...] = ()  # the model's own class names of its outputs
+    call_parents: Mapping[str, str] = field(default_factory=lambda: _read_only({}))
     # How pictures become inputs, by the input's value name, if it isn't the default: see
     # plan.Input.
     picture_fits: Mapping[str, tuple[str, float]] = field(default_factory=lambda: _read_only({}))
-    noise: Mapping[str, str] = field(default_factory=lambda: _read_only({}))
+    noise_defaults: Mapping[str, str] = field(default_factory=lambda: _read_only({}))
     # For modules with several names: the keys of their values, by each name that has no key.
     shared_modules: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _read_only({}))
-    arguments: Any = None  # load's Arguments, if inputs are nested or mixed with constants
-    preprocess: tuple[str, ...] = ()  # keys of the steps before the model's first input
+    input_structure: Any = None  # load's Arguments, if inputs are nested or mixed with constants
+    preprocess_keys: tuple[str, ...] = ()  # keys of the steps before the model's first input
     # How values depend on the batch, by key; known if the framework was run at two batch sizes.
     batch_dependences: Mapping[str, BatchDependence] = field(default_factory=lambda: _read_only({}))
-    on_demand: frozenset[str] = frozenset()  # sections that run only on demand
+    on_demand_sections: frozenset[str] = frozenset()  # sections that run only on demand
 
     def shape(self, value: str) -> tuple[int, ...]:
         """The concrete shape of a value."""
         return self.values[value].shape
 
-    def constant(self, value: str) -> Array | None:
+    def constant_data(self, value: str) -> Array | None:
         """A value's data if it is known at compile time, else None."""
         return self.values[value].data if value else None
 
     def static_data(self, value: str) -> Array | None:
         """A constant's data if it doesn't depend on parameters, else None."""
-        return fixed(self.values, value)
+        return static_data(self.values, value)
 
     def float16_keys(self) -> frozenset[str]:
         """Keys whose values depend on numbers that the model itself rounds to float16.
@@ -237,12 +237,12 @@ class Graph:
         """
         found: set[str] = set()
         for node in self.nodes:
-            rounds = node.op == "Cast" and node.attributes.get("to") == FLOAT16
+            rounds = node.op == "Cast" and node.attributes.get("to") == ONNX_FLOAT16
             if rounds or found.intersection(node.inputs):
                 found.update(filter(None, node.outputs))
-        return frozenset(key.name for key in self.keys if key.value in found)
+        return frozenset(key.name for key in self.keys if key.value_name in found)
 
-    def python_nodes(self) -> dict[str, Node]:
+    def nodes_by_python_value(self) -> dict[str, Node]:
         """The values that the framework computes, each with its node."""
         return {
             out: node for node in self.nodes if node.python_fallback for out in node.outputs if out
@@ -250,7 +250,7 @@ class Graph:
 
     def python_consumer(self, name: str) -> str:
         """The first layer the framework computes that depends on a key's value; "" if none."""
-        reached = {self.key(name).value}
+        reached = {self.key(name).value_name}
         for node in self.nodes:
             if not reached.isdisjoint(node.inputs):
                 if node.python_fallback:
@@ -258,7 +258,7 @@ class Graph:
                 reached.update(filter(None, node.outputs))
         return ""
 
-    def key(self, name: str) -> Key:
+    def key(self, name: str) -> ValueKey:
         """The key with this name; KeyError if it doesn't exist."""
         for key in self.keys:
             if key.name == name:
@@ -266,20 +266,20 @@ class Graph:
         raise KeyError(name)
 
 
-def is_inside_call(graph: Graph, node: Node, key: Key) -> bool:
+def is_inside_call(graph: Graph, node: Node, key: ValueKey) -> bool:
     """Whether a node ran inside the module call that returned a key's value.
 
     Nodes inside the call read the value before the call returned, so a hook on the module affects
     only the nodes outside. All nodes of a model ran inside the call that returned its outputs; no
     node ran inside an input, or inside an operator between modules.
     """
-    call: str | None = node.call
-    while call is not None and call != key.call:
-        call = graph.calls.get(call)
+    call: str | None = node.module_call
+    while call is not None and call != key.module_call:
+        call = graph.call_parents.get(call)
     return call is not None
 
 
-def return_order(graph: Graph) -> dict[str | None, tuple[float, ...]]:
+def call_return_order(graph: Graph) -> dict[str | None, tuple[float, ...]]:
     """Sort keys for calls by the time they returned: an inner call comes before the outer one.
 
     The key None is for values that no call returned (an input or an operator's value); it sorts
@@ -287,7 +287,7 @@ def return_order(graph: Graph) -> dict[str | None, tuple[float, ...]]:
     """
     places: dict[str, tuple[int, ...]] = {}
     found: dict[str | None, tuple[float, ...]] = {None: (), "": (math.inf,)}
-    for number, (call, around) in enumerate(graph.calls.items()):
+    for number, (call, around) in enumerate(graph.call_parents.items()):
         places[call] = (*places.get(around, ()), number)
         found[call] = (*places[call], math.inf)
         found.setdefault(around, (math.inf,))
@@ -319,7 +319,7 @@ def assign_to_python(graph: Graph, reasons: Mapping[str, str]) -> Graph:
     return replace(graph, nodes=tuple(map(left, graph.nodes)))
 
 
-def changed_values(old: Graph, new: Graph) -> set[str]:
+def changed_value_names(old: Graph, new: Graph) -> set[str]:
     """The names of values whose data changed: see `load.with_parameters`."""
     before = old.values
     return {name for name, value in new.values.items() if before.get(name) is not value}

@@ -17,10 +17,10 @@ from nbglcnn.load import Model
 from nbglcnn.plan.schema import Patch, Plan
 from nbglcnn.reference import (
     compute_float64,
+    compute_from_cache,
     compute_reference,
     engine_name,
-    from_cache,
-    quick_reference,
+    fast_reference_values,
 )
 from nbglcnn.report import ReferenceNotes
 from nbglcnn.runtime.session import Session
@@ -73,7 +73,7 @@ class LocalBackend:
             else:
                 bends = edit_replay(plan, edits, injected)
                 found = compute_reference(self.model, graph, arrays, bends=bends)
-                old = find_skipped_passes(plan.header, edits).values
+                old = find_skipped_passes(plan.header, edits).value_indices
                 self._values = {
                     value.key: found[value.key]
                     for number, value in enumerate(plan.values)
@@ -132,8 +132,8 @@ class LocalBackend:
         if self._cache_key != (revision, plan.hash):
             first, self._load_values = self._load_values, {}
             if revision == 0 and first:
-                return from_cache(graph, first, names), engine_name(self.model)
-            found = quick_reference(self.model, graph, arrays, names)
+                return compute_from_cache(graph, first, names), engine_name(self.model)
+            found = fast_reference_values(self.model, graph, arrays, names)
             if found is not None:
                 return found, engine_name(self.model)
         return self.compute_values(

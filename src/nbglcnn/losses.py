@@ -47,12 +47,12 @@ class Loss:
         return f"losses.{self.name}({given})"
 
     def add_nodes(
-        self, rules: GradientBuilder, output: str, target: str, weights: str
+        self, builder: GradientBuilder, output: str, target: str, weights: str
     ) -> tuple[str, str]:
         """Add the nodes of the loss and of its gradient to a graph.
 
         Args:
-            rules: The builder of the gradient graph.
+            builder: The builder of the gradient graph.
             output: The name of the network's output.
             target: The name of the targets.
             weights: The name of the examples' shares in the mean, shape (batch,), or `""` for equal
@@ -63,13 +63,13 @@ class Loss:
         """
         if self.name == CROSS_ENTROPY:
             smoothing = float(self.numbers.get("label_smoothing", 0.0))
-            each, slope, places = _cross_entropy(rules, output, target, smoothing)
+            each, slope, places = _cross_entropy(builder, output, target, smoothing)
         else:
             kind = _ELEMENT_GLSL[self.name]
-            each = rules.apply_glsl(kind[0], output, target, **self.numbers)
-            slope = rules.apply_glsl(kind[1], output, target, **self.numbers)
-            places = rules.shape(output)
-        return _mean(rules, each, slope, places, weights)
+            each = builder.apply_glsl(kind[0], output, target, **self.numbers)
+            slope = builder.apply_glsl(kind[1], output, target, **self.numbers)
+            places = builder.shape(output)
+        return _add_mean_loss(builder, each, slope, places, weights)
 
 
 def mse() -> Loss:
@@ -180,7 +180,12 @@ _TORCH_LOSSES: Mapping[str, tuple[Callable[..., Loss], tuple[str, ...]]] = {
     "CrossEntropyLoss": (cross_entropy, ("label_smoothing",)),
 }
 # Hooks that PyTorch runs around a module's forward and backward.
-HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+TORCH_HOOK_ATTRIBUTES = (
+    "_forward_hooks",
+    "_forward_pre_hooks",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+)
 
 
 def to_loss(loss: Any) -> Loss | str:
@@ -202,7 +207,7 @@ def to_loss(loss: Any) -> Loss | str:
     )
 
 
-def _from_torch(loss: Any, made: Callable[..., Loss], names: tuple[str, ...]) -> Loss:
+def _from_torch(loss: Any, factory: Callable[..., Loss], attribute_names: tuple[str, ...]) -> Loss:
     kind = type(loss).__name__
     if loss.reduction != "mean":
         raise InputError(f'{kind}(reduction={loss.reduction!r}): only "mean" is supported')
@@ -217,14 +222,14 @@ def _from_torch(loss: Any, made: Callable[..., Loss], names: tuple[str, ...]) ->
             f"{kind}(ignore_index={loss.ignore_index}) isn't supported: every class counts; "
             "compute that loss in a module's forward, and give the key of its output as `loss`"
         )
-    hooks = [name for name in HOOKS if getattr(loss, name, None)]
+    hooks = [name for name in TORCH_HOOK_ATTRIBUTES if getattr(loss, name, None)]
     if hooks or "forward" in vars(loss):
         raise InputError(
             f"{kind}: a hook or an overridden forward changes this loss, and would be ignored; "
             "remove it, or compute the loss in a module's forward, and give the key of its "
             "output as `loss`"
         )
-    return made(**{name: getattr(loss, name) for name in names})
+    return factory(**{name: getattr(loss, name) for name in attribute_names})
 
 
 def unknown_loss_message(name: str, keys: list[str]) -> str:
@@ -241,13 +246,13 @@ def has_class_indices(loss: Loss, target: Array) -> bool:
     return loss.name == CROSS_ENTROPY and target.dtype.kind in "iub"
 
 
-def target_shape(loss: Loss, output: Shape, *, index: bool) -> Shape:
+def target_shape(loss: Loss, output: Shape, *, has_class_indices: bool) -> Shape:
     """The shape of a batch's targets for an output; InputError if the output does not fit."""
     if loss.name == CROSS_ENTROPY and len(output) < 2:
         raise InputError(
             f"cross_entropy needs logits (batch, classes, …); the output has the shape {output}"
         )
-    return (output[0], *output[2:]) if index else output
+    return (output[0], *output[2:]) if has_class_indices else output
 
 
 def check_target(loss: Loss, target: Array, output: Shape) -> None:
@@ -266,43 +271,46 @@ def check_target(loss: Loss, target: Array, output: Shape) -> None:
 
 
 def _cross_entropy(
-    rules: GradientBuilder, output: str, target: str, smoothing: float
+    builder: GradientBuilder, output: str, target: str, smoothing: float
 ) -> tuple[str, str, Shape]:
     """The loss at each position, the gradient of each logit, and the shape of the positions."""
-    shape = rules.shape(output)
-    classes, index = shape[1], len(rules.shape(target)) < len(shape)
+    shape = builder.shape(output)
+    classes, index = shape[1], len(builder.shape(target)) < len(shape)
     if index:
-        target = rules.reshape(target, (shape[0], 1, *shape[2:]))
+        target = builder.reshape(target, (shape[0], 1, *shape[2:]))
         numbers = np.arange(classes, dtype=np.float32).reshape(1, classes, *[1] * (len(shape) - 2))
-        wanted = rules.apply_glsl(
-            "return select(equal(a, b), vec4(u_own), vec4(u_rest));", rules.add_constant(numbers),
+        wanted = builder.apply_glsl(
+            "return select(equal(a, b), vec4(u_own), vec4(u_rest));", builder.add_constant(numbers),
             target, own=1 - smoothing + smoothing / classes, rest=smoothing / classes,
         )  # fmt: skip
     elif smoothing:
-        wanted = rules.apply_glsl("return a * u_share + u_rest;", target,
+        wanted = builder.apply_glsl("return a * u_share + u_rest;", target,
                                   share=1 - smoothing, rest=smoothing / classes)  # fmt: skip
     else:
         wanted = target
-    logarithms = rules.add_node("LogSoftmax", output, axis=1)
-    each = rules.negate(rules.sum(rules.multiply(wanted, logarithms), [1]))
+    logarithms = builder.add_node("LogSoftmax", output, axis=1)
+    each = builder.negate(builder.sum(builder.multiply(wanted, logarithms), [1]))
     if index:
-        slope = rules.apply_glsl("return exp(a) - b;", logarithms, wanted)
+        slope = builder.apply_glsl("return exp(a) - b;", logarithms, wanted)
     else:
-        slope = rules.apply_glsl(
-            "return exp(a) * b - c;", logarithms, rules.sum(wanted, [1]), wanted
+        slope = builder.apply_glsl(
+            "return exp(a) * b - c;", logarithms, builder.sum(wanted, [1]), wanted
         )
     return each, slope, (shape[0], 1, *shape[2:])
 
 
-def _mean(
-    rules: GradientBuilder, each: str, slope: str, places: Shape, weights: str
+def _add_mean_loss(
+    builder: GradientBuilder, element_losses: str, element_gradients: str, shape: Shape,
+    weights: str
 ) -> tuple[str, str]:  # fmt: skip
     """The mean over all positions, and its gradient."""
-    axes = range(len(places))
+    axes = range(len(shape))
     if not weights:
-        mean = rules.add_node("ReduceMean", each, rules.add_int_list(*axes), keepdims=0)
-        return mean, rules.scale(slope, 1 / max(1, math.prod(places)))
-    share = 1 / max(1, math.prod(places[1:]))
-    own = rules.scale(rules.reshape(weights, (places[0], *[1] * (len(places) - 1))), share)
-    mean = rules.sum(rules.multiply(each, own), axes, keepdims=False)
-    return mean, rules.multiply(slope, own)
+        mean = builder.add_node(
+            "ReduceMean", element_losses, builder.add_int_list(*axes), keepdims=0
+        )
+        return mean, builder.scale(element_gradients, 1 / max(1, math.prod(shape)))
+    share = 1 / max(1, math.prod(shape[1:]))
+    own = builder.scale(builder.reshape(weights, (shape[0], *[1] * (len(shape) - 1))), share)
+    mean = builder.sum(builder.multiply(element_losses, own), axes, keepdims=False)
+    return mean, builder.multiply(element_gradients, own)

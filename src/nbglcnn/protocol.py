@@ -32,15 +32,15 @@ VIEWS = (
     *("network", "maps", "filters", "explain", "bend", "train", "teach", "profile", "compare"),
 )
 MAX_COMPARED = 4  # maximum number of channels shown large side by side
-MAX_BLOB = 2**31  # bytes of one blob; larger than any texture here
-MAX_SCREENSHOT = 2**26  # maximum bytes of a view's PNG
+MAX_BLOB_BYTES = 2**31  # bytes of one blob; larger than any texture here
+MAX_SCREENSHOT_BYTES = 2**26  # maximum bytes of a view's PNG
 MAX_PROBE_BYTES = 2**26  # bytes of a parity check's samples, including those of a source's input
 MAX_EXAMPLE_MISMATCHES = 1024  # values listed in a ProbeReply's `example_mismatches`
 
 Name = Annotated[str, Meta(max_length=64)]
 Text = Annotated[str, Meta(max_length=10_000)]
 EditsJson = Annotated[str, Meta(max_length=2**20)]  # active edits in JSON; "" for none
-Count = Annotated[int, Meta(ge=0, le=MAX_BLOB)]
+Count = Annotated[int, Meta(ge=0, le=MAX_BLOB_BYTES)]
 
 
 class Manifest(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
@@ -318,7 +318,7 @@ class SourceUpdate(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower)
     rate: Annotated[float, Meta(ge=0, le=100_000)]
 
 
-_warned: set[str] = set()
+_warned_texts: set[str] = set()
 
 
 @dataclass(frozen=True)
@@ -390,8 +390,8 @@ VIEWER_MESSAGES = Messages(
 def warn_once(text: str) -> None:
     """Log a warning once per text, for at most a hundred different texts."""
     text = text[:500].encode("ascii", "backslashreplace").decode()
-    if text not in _warned and len(_warned) < 100:
-        _warned.add(text)
+    if text not in _warned_texts and len(_warned_texts) < 100:
+        _warned_texts.add(text)
         log.warning("nbglcnn: %s", text)
 
 
@@ -414,18 +414,22 @@ class BlobAssembler:
         self.data = bytearray(size)
         self.missing = set(range(chunk_count(size)))
 
-    def add(self, part: int, count: int, size: int, buffer: memoryview) -> bool:
+    def add(self, chunk_index: int, count: int, blob_size_bytes: int, buffer: memoryview) -> bool:
         """Store a chunk; return False if it doesn't fit, or was stored before."""
-        at = part * CHUNK
+        at = chunk_index * CHUNK
         length = min(CHUNK, len(self.data) - at)
-        if size != len(self.data) or count != chunk_count(size) or buffer.nbytes != length:
+        if (
+            blob_size_bytes != len(self.data)
+            or count != chunk_count(blob_size_bytes)
+            or buffer.nbytes != length
+        ):
             warn_once(
-                f"ignored part {part + 1} of {count} ({buffer.nbytes} of {size} bytes) "
-                f"where {chunk_count(len(self.data))} parts make {len(self.data)} bytes"
+                f"ignored part {chunk_index + 1} of {count} ({buffer.nbytes} of {blob_size_bytes} "
+                f"bytes) where {chunk_count(len(self.data))} parts make {len(self.data)} bytes"
             )
             return False
-        if part not in self.missing:
+        if chunk_index not in self.missing:
             return False
         self.data[at : at + length] = buffer.cast("B")
-        self.missing.discard(part)
+        self.missing.discard(chunk_index)
         return True

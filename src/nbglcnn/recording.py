@@ -20,7 +20,7 @@ from nbglcnn.errors import InputError, unknown_name_message
 from nbglcnn.inputs.arguments import InputSpec, check_local_path, to_input_arrays
 from nbglcnn.inputs.picture_files import list_picture_folder, read_picture
 from nbglcnn.plan.schema import Plan, Value, content_hash
-from nbglcnn.runtime.batching import check_splittable, has_examples
+from nbglcnn.runtime.batching import check_splittable, has_batch_axis
 from nbglcnn.runtime.input_arrays import batched_input_spec
 from nbglcnn.runtime.session import Session
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
-DONE_ARRAY = "_recorded"  # which examples are recorded
+RECORDED_FLAGS_NAME = "_recorded"  # which examples are recorded
 TASKS_PER_THREAD = 2  # chunks per thread of a cluster: one is computed, one is being sent
 MAX_TRIES = 4  # for a chunk whose workers die, and for sending the Plan to all workers
 RETRY_DELAY_S = 1.0  # until a dead worker is noticed
 ONE_SIZE_HINT = "All examples need the same size; a Plan compiled with preprocess resizes pictures"
-MAX_FILE_NAME = 120  # characters of a file's name
+MAX_FILE_NAME_LENGTH = 120  # characters of a file's name
 
 
 def record(
@@ -123,22 +123,29 @@ def record(
                 "model": attributes["model"],
             }
             array.update_attributes(own)
-        recorded = group.require_array(DONE_ARRAY, shape=(count,), chunks=(size,), dtype="bool")
-        _write(plan, source, arrays, recorded, size, client)
+        recorded = group.require_array(
+            RECORDED_FLAGS_NAME, shape=(count,), chunks=(size,), dtype="bool"
+        )
+        _record_batches(plan, source, arrays, recorded, size, client)
     result: zarr.Group = library.open_group(path, mode="r")
     return result
 
 
-def _write(
-    plan: Plan, source: _Examples, arrays: Mapping[str, Any], recorded: Any, size: int, client: Any
+def _record_batches(
+    plan: Plan,
+    source: _Examples,
+    arrays: Mapping[str, Any],
+    recorded: Any,
+    batch_size: int,
+    client: Any,
 ) -> None:
     from tqdm.auto import tqdm
 
     count, known = len(source), recorded[:]
     todo = [
-        range(first, min(first + size, count))
-        for first in range(0, count, size)
-        if not known[first : first + size].all()
+        range(first, min(first + batch_size, count))
+        for first in range(0, count, batch_size)
+        if not known[first : first + batch_size].all()
     ]
     if not todo:
         return
@@ -156,16 +163,16 @@ BatchValues = tuple[range, Mapping[str, Array]]
 
 
 def _run_locally(
-    plan: Plan, source: _Examples, todo: Sequence[range], keys: Sequence[str], _: Any
+    plan: Plan, source: _Examples, pending_ranges: Sequence[range], keys: Sequence[str], _: Any
 ) -> Iterator[BatchValues]:
     with Session(plan) as session:
-        for rows in todo:
+        for rows in pending_ranges:
             found = session.run(source.input_batch(rows))
             yield rows, {key: found[key] for key in keys}
 
 
 def _run_on_cluster(
-    plan: Plan, source: _Examples, todo: Sequence[range], keys: Sequence[str], client: Any
+    plan: Plan, source: _Examples, pending_ranges: Sequence[range], keys: Sequence[str], client: Any
 ) -> Iterator[BatchValues]:
     from distributed import CancelledError, as_completed
     from distributed.comm.core import CommClosedError
@@ -192,7 +199,7 @@ def _run_on_cluster(
     # Every Plan that was sent: a chunk in flight may need an earlier one, which is freed when
     # unreferenced.
     shared = [scattered()]
-    waiting, tries = iter(todo), dict.fromkeys(todo, 0)
+    waiting, tries = iter(pending_ranges), dict.fromkeys(pending_ranges, 0)
     threads = sum(client.nthreads().values()) or 1
     in_flight = {submitted(rows): rows for rows in islice(waiting, TASKS_PER_THREAD * threads)}
     completed: Any = as_completed(in_flight)  # type: ignore[no-untyped-call]
@@ -221,15 +228,17 @@ _sessions: dict[str, Session] = {}  # a worker's Session, by the hash of its Pla
 _lock = threading.Lock()
 
 
-def compute_batch(data: bytes, name: str, x: Any, keys: Sequence[str]) -> dict[str, Array]:
+def compute_batch(
+    plan_bytes: bytes, plan_hash: str, x: Any, keys: Sequence[str]
+) -> dict[str, Array]:
     """Compute one chunk on a worker, with a Session that its process keeps."""
     with _lock:
-        if name not in _sessions:
+        if plan_hash not in _sessions:
             for old in _sessions.values():
                 old.close()
             _sessions.clear()
-            _sessions[name] = Session(Plan.from_bytes(data))
-        found = _sessions[name].run(x)
+            _sessions[plan_hash] = Session(Plan.from_bytes(plan_bytes))
+        found = _sessions[plan_hash].run(x)
     return {key: found[key] for key in keys}
 
 
@@ -240,7 +249,7 @@ def _recorded_values(plan: Plan, layers: Sequence[str], count: int) -> dict[str,
     for key in layers:
         if key not in known:
             raise KeyError(unknown_name_message(key, [*known], shared=plan.header.shared_modules))
-        if not has_examples(known[key], plan.header.batch):
+        if not has_batch_axis(known[key], plan.header.batch):
             raise InputError(
                 f"record: {key!r} of shape {known[key].shape} has no axis of {plan.header.batch} "
                 "examples; omit it"
@@ -255,7 +264,11 @@ def _array_name(key: str, number: int) -> str:
     plain = re.fullmatch(r"[\w\-]([\w.\-]*[\w\-])?", key, re.ASCII)
     name = key if plain else quote(key, safe="").replace(".", "%2E")
     # No encoded key begins with a % and a letter after f.
-    return name if len(name) <= MAX_FILE_NAME and name != DONE_ARRAY else f"%layer{number}"
+    return (
+        name
+        if len(name) <= MAX_FILE_NAME_LENGTH and name != RECORDED_FLAGS_NAME
+        else f"%layer{number}"
+    )
 
 
 def _open_group(library: Any, path: Path, attributes: dict[str, Any]) -> Any:

@@ -13,15 +13,15 @@ import numpy as np
 from nbglcnn.errors import NbglcnnError
 from nbglcnn.features.edits.bent_graph import bent_graph, edited_values, keys_without_hook
 from nbglcnn.features.edits.replay import EMPTY_REPLAY, EditReplay
-from nbglcnn.graph import Array, Graph, Key, Node
+from nbglcnn.graph import Array, Graph, Node, ValueKey
 from nbglcnn.load import (
     ComparisonModel,
     Model,
     PreprocessedModel,
     load_lock,
-    model_of,
     run_preprocess,
     strip_preprocess,
+    wrap_model,
 )
 from nbglcnn.load.comparison_model import A_PREFIX, compute_differences, split_sides
 from nbglcnn.load.onnx.onnx_model import OnnxModel
@@ -32,7 +32,7 @@ from nbglcnn.report import ReferenceNotes, match_layer, nearest_elements
 if TYPE_CHECKING:
     from nbglcnn.load.torch.model import TorchModel
 
-EXACT_MACS = 10**10  # about ten seconds
+MAX_FLOAT64_MACS = 10**10  # about ten seconds
 # The engines for each kind of model, by package: the first installed one is used.
 TORCH_ENGINES = {"torch": "PyTorch"}
 ONNX_ENGINES = {"onnxruntime": "ONNX Runtime", "onnx": "onnx.reference"}
@@ -58,8 +58,8 @@ def compute_reference(
     Raises:
         InputError: If a bend cannot be replayed.
     """
-    return _compute_bases(
-        _reference_of_base, np.float32, model_of(model), graph, arrays, names, bends, notes
+    return _compute_wrapped_model(
+        _base_reference, np.float32, wrap_model(model), graph, arrays, names, bends, notes
     )
 
 
@@ -75,37 +75,43 @@ def compute_float64(
     PyTorch runs its own modules. An ONNX file is computed from its Graph by onnx.reference, because
     ONNX Runtime supports hardly any operator in float64.
     """
-    return _compute_bases(
-        _float64_of_base, np.float64, model_of(model), graph, arrays, names, bends, None
+    return _compute_wrapped_model(
+        _base_float64, np.float64, wrap_model(model), graph, arrays, names, bends, None
     )
 
 
 def recompute_layers(
     graph: Graph,
-    found: Mapping[str, Array],
+    computed_values: Mapping[str, Array],
     names: Collection[str],
     float64: bool = True,
     bends: EditReplay = EMPTY_REPLAY,
 ) -> dict[str, Array]:
-    """Recompute each of these keys from the `found` values before it.
+    """Recompute each of these keys from the `computed_values` values before it.
 
     The results are in float64, or in float32 if not `float64`. They show a layer's own error,
     without the errors of the layers before it; the layer's own edits are replayed. Layers that
-    onnx.reference cannot compute, or only in minutes (more than EXACT_MACS), are left out.
+    onnx.reference cannot compute, or only in minutes (more than MAX_FLOAT64_MACS), are left out.
     """
     graph = bent_graph(graph, bends)
-    known = {key.value: found[key.name] for key in graph.keys if key.name in found}
+    known = {
+        key.value_name: computed_values[key.name]
+        for key in graph.keys
+        if key.name in computed_values
+    }
     constant = {name for name, value in graph.values.items() if value.data is not None}
     given: dict[str, Array] = {}
     for key in graph.keys:
         if key.name not in names:
             continue
-        others = {value: array for value, array in known.items() if value != key.value}
-        steps = nodes_to_compute(graph, others.keys() | constant, [key.value])
-        if sum(_macs(graph, node) for node in steps) > EXACT_MACS:
+        others = {value: array for value, array in known.items() if value != key.value_name}
+        steps = nodes_to_compute(graph, others.keys() | constant, [key.value_name])
+        if sum(_macs(graph, node) for node in steps) > MAX_FLOAT64_MACS:
             continue
         with contextlib.suppress(NbglcnnError, KeyError):  # KeyError: an input is missing
-            given[key.name] = run_graph(graph, others, [key.value], float64=float64)[key.value]
+            given[key.name] = run_graph(graph, others, [key.value_name], float64=float64)[
+                key.value_name
+            ]
     return given
 
 
@@ -115,7 +121,7 @@ def is_faithful(graph: Graph, expected: Mapping[str, Array], bends: EditReplay, 
     The tolerance is MAX_ERROR_FACTOR times the layer's mean float32 error. True if the layer can't
     be computed.
     """
-    given = _required_keys(graph) if graph.source == "torch" else expected.keys()
+    given = _required_keys(graph) if graph.framework == "torch" else expected.keys()
     own = {key: expected[key] for key in given & expected.keys()}
     results = [recompute_layers(graph, own, [name], wide, bends) for wide in (True, False)]
     found = [one[name] for one in results if name in one]
@@ -130,29 +136,29 @@ def is_faithful(graph: Graph, expected: Mapping[str, Array], bends: EditReplay, 
 
 
 def cacheable_values(
-    graph: Graph, known: Mapping[str, Array], names: Collection[str]
+    graph: Graph, known_values: Mapping[str, Array], names: Collection[str]
 ) -> dict[str, Array]:
-    """The entries of `known` from which `from_cache` computes these keys; empty if incomplete."""
+    """The `known_values` from which `compute_from_cache` computes these keys; or empty."""
     kept = _required_keys(graph, names)
-    return {name: known[name] for name in kept} if kept <= set(known) else {}
+    return {name: known_values[name] for name in kept} if kept <= set(known_values) else {}
 
 
-def quick_reference(
+def fast_reference_values(
     model: Model, graph: Graph, arrays: Sequence[Array], names: Collection[str]
 ) -> dict[str, Array] | None:
     """Run `compute_reference` if an engine is fast for large networks; otherwise return None."""
-    if graph.source == "torch":
+    if graph.framework == "torch":
         return compute_reference(model, graph, arrays, names)
     if isinstance(model, ComparisonModel):
         return None
-    found = _compute_bases(
-        _quick_of_base, np.float32, model, graph, arrays, names, EMPTY_REPLAY, None
+    found = _compute_wrapped_model(
+        _base_fast_reference, np.float32, model, graph, arrays, names, EMPTY_REPLAY, None
     )
     return found if set(names) <= found.keys() else None
 
 
-def _reference_of_base(
-    leaf: TorchModel | OnnxModel,
+def _base_reference(
+    base_model: TorchModel | OnnxModel,
     graph: Graph,
     arrays: Sequence[Array],
     names: Collection[str] | None,
@@ -160,14 +166,14 @@ def _reference_of_base(
     notes: ReferenceNotes | None,
 ) -> dict[str, Array]:
     bent = bent_graph(graph, bends)
-    if isinstance(leaf, OnnxModel):
-        return _run_onnx(leaf, bent, arrays, names, bends, notes)
+    if isinstance(base_model, OnnxModel):
+        return _run_onnx(base_model, bent, arrays, names, bends, notes)
     with load_lock():
-        return _run_torch(leaf, bent, arrays, names, bends, notes)
+        return _run_torch(base_model, bent, arrays, names, bends, notes)
 
 
-def _float64_of_base(
-    leaf: TorchModel | OnnxModel,
+def _base_float64(
+    base_model: TorchModel | OnnxModel,
     graph: Graph,
     arrays: Sequence[Array],
     names: Collection[str],
@@ -175,14 +181,14 @@ def _float64_of_base(
     notes: ReferenceNotes | None,
 ) -> dict[str, Array]:
     bent = bent_graph(graph, bends)
-    if isinstance(leaf, OnnxModel):
+    if isinstance(base_model, OnnxModel):
         return _run_graph_float64(bent, arrays, names)
     with load_lock():
-        return _run_torch_float64(leaf, bent, arrays, names, bends)
+        return _run_torch_float64(base_model, bent, arrays, names, bends)
 
 
-def _quick_of_base(
-    leaf: TorchModel | OnnxModel,
+def _base_fast_reference(
+    base_model: TorchModel | OnnxModel,
     graph: Graph,
     arrays: Sequence[Array],
     names: Collection[str] | None,
@@ -190,20 +196,22 @@ def _quick_of_base(
     notes: ReferenceNotes | None,
 ) -> dict[str, Array]:
     """Compute with ONNX Runtime alone: onnx.reference takes seconds for a large network."""
-    found = _run_onnxruntime(leaf, graph, arrays, names)
-    values = {key.value for key in graph.keys if key.name in found}
+    found = _run_onnxruntime(base_model, graph, arrays, names)
+    values = {key.value_name for key in graph.keys if key.name in found}
     wanted = [key for key in graph.keys if names is None or key.name in names]
-    return from_cache(graph, found, [key.name for key in wanted if key.value in values])
+    return compute_from_cache(
+        graph, found, [key.name for key in wanted if key.value_name in values]
+    )
 
 
-# Computes values by key for one module or file: `_reference_of_base`, `_float64_of_base` or
-# `_quick_of_base`.
+# Computes values by key for one module or file: `_base_reference`, `_base_float64` or
+# `_base_fast_reference`.
 ComputeBase = Callable[..., dict[str, Array]]
 Float = type[np.float32] | type[np.float64]
 
 
-def _compute_bases(
-    of: ComputeBase,
+def _compute_wrapped_model(
+    compute: ComputeBase,
     dtype: Float,
     model: Model,
     graph: Graph,
@@ -212,30 +220,32 @@ def _compute_bases(
     bends: EditReplay,
     notes: ReferenceNotes | None,
 ) -> dict[str, Array]:
-    """Apply `of` to each module and file, and combine the results for the whole model."""
+    """Apply `compute` to each module and file, and combine the results for the whole model."""
     if isinstance(model, ComparisonModel):
-        return _compute_sides(of, dtype, model, graph, arrays, names, bends, notes)
+        return _compute_sides(compute, dtype, model, graph, arrays, names, bends, notes)
     if isinstance(model, PreprocessedModel):
         # numpy computes the steps after the picture, and the model runs on the last step's result.
         arrays = [_cast_floats(array, dtype) for array in arrays] if dtype is np.float64 else arrays
         made, rest = run_preprocess(model.preprocess, graph, arrays, bends.apply)
         wanted = None if names is None else set(names) - set(made)
-        own = of(model.model, strip_preprocess(graph), rest, wanted, bends.without(made), notes)
+        own = compute(
+            model.model, strip_preprocess(graph), rest, wanted, bends.without(made), notes
+        )
         return _order_by_key(graph, {**own, **made}, names)
-    return of(model, graph, arrays, names, bends, notes)
+    return compute(model, graph, arrays, names, bends, notes)
 
 
 def _order_by_key(
-    graph: Graph, found: Mapping[str, Array], names: Collection[str] | None
+    graph: Graph, values: Mapping[str, Array], names: Collection[str] | None
 ) -> dict[str, Array]:
     own = (key.name for key in graph.keys if names is None or key.name in names)
-    return {name: found[name] for name in own if name in found}
+    return {name: values[name] for name in own if name in values}
 
 
 def _compute_sides(
-    of: ComputeBase,
+    compute: ComputeBase,
     dtype: Float,
-    joined: ComparisonModel,
+    comparison_model: ComparisonModel,
     graph: Graph,
     arrays: Sequence[Array],
     names: Collection[str] | None,
@@ -250,14 +260,17 @@ def _compute_sides(
         if graph.comparison.table in wanted or pair.difference in wanted:
             wanted |= {pair.a, pair.b}
     found: dict[str, Array] = {}
-    for prefix, side in split_sides(joined, graph, arrays):
+    for prefix, side in split_sides(comparison_model, graph, arrays):
         own = {name.removeprefix(prefix) for name in wanted - made if name.startswith(prefix)}
         inside = bends.for_prefix(prefix, {
             A_PREFIX + theirs.name: ours.name
-            for theirs, ours in zip(*map(_input_keys, (joined.a.graph, side.graph)), strict=True)
-        } if joined.shared_input else {})  # fmt: skip
+            for theirs, ours in zip(*map(_input_keys, (comparison_model.a.graph, side.graph)),
+                strict=True)
+        } if comparison_model.shared_input else {})  # fmt: skip
         two = None if notes is None else ReferenceNotes()
-        values = _compute_bases(of, dtype, side.model, side.graph, side.arrays, own, inside, two)
+        values = _compute_wrapped_model(
+            compute, dtype, side.model, side.graph, side.input_arrays, own, inside, two
+        )
         if notes is not None and two is not None:
             notes.repeat_errors.update(
                 (prefix + name, change) for name, change in two.repeat_errors.items()
@@ -268,19 +281,19 @@ def _compute_sides(
         found.update((prefix + name, values[name]) for name in own if name in values)
     if wanted & made and wanted - made <= set(found):
         if made.isdisjoint(bends.edits):
-            found.update(compute_differences(joined, graph, found, wanted))
+            found.update(compute_differences(comparison_model, graph, found, wanted))
         else:
             found = _complete_values(bent_graph(graph, bends), found, wanted, dtype)
     return {k.name: found[k.name] for k in graph.keys if k.name in wanted and k.name in found}
 
 
-def _input_keys(graph: Graph) -> list[Key]:
+def _input_keys(graph: Graph) -> list[ValueKey]:
     return [key for key in graph.keys if key.kind == "input"]
 
 
 def engine_name(model: Any) -> str:
     """The display name of the engine that `compute_reference` uses: "PyTorch 2.13"."""
-    leaves = model_of(model).base_models
+    leaves = wrap_model(model).base_models
     found = (
         _engine_version(ONNX_ENGINES if isinstance(one, OnnxModel) else TORCH_ENGINES)
         for one in leaves
@@ -311,15 +324,15 @@ def _run_torch(
     """
     twice = notes is not None
     known, second = _run_hooked_model(model, graph, arrays, names, np.float32, bends, twice=twice)
-    found = from_cache(graph, known, names)
+    found = compute_from_cache(graph, known, names)
     if notes is not None:
         if _is_autocast(graph):
             notes.engine = f"{engine_name(model)} (in float32, without forward's autocast)"
         if second is None:
-            failed = {key.name for key in graph.keys if key.value in graph.outputs}
+            failed = {key.name for key in graph.keys if key.value_name in graph.outputs}
             notes.repeat_errors.update(dict.fromkeys(failed & found.keys(), np.inf))
             return found
-        for name, array in from_cache(graph, second, names).items():
+        for name, array in compute_from_cache(graph, second, names).items():
             row = match_layer(name, array, found[name])
             if not row.ok:
                 notes.repeat_errors[name] = row.max_abs
@@ -350,13 +363,13 @@ def _run_graph_float64(
 ) -> dict[str, Array]:
     """Compute keys of a Graph in float64 from its inputs alone; empty if that fails.
 
-    Networks of more than EXACT_MACS are skipped: onnx.reference would take minutes.
+    Networks of more than MAX_FLOAT64_MACS are skipped: onnx.reference would take minutes.
     """
-    wanted = {key.name: key.value for key in graph.keys if key.name in names}
+    wanted = {key.name: key.value_name for key in graph.keys if key.name in names}
     given = {
         name: _cast_floats(a, np.float64) for name, a in zip(graph.inputs, arrays, strict=True)
     }
-    if sum(_macs(graph, node) for node in graph.nodes) > EXACT_MACS:
+    if sum(_macs(graph, node) for node in graph.nodes) > MAX_FLOAT64_MACS:
         return {}
     try:
         found = run_graph(graph, given, list(wanted.values()), float64=True)
@@ -392,7 +405,7 @@ def _run_hooked_model(
     from nbglcnn.load.torch.edits.hooks import bend_hooks
     from nbglcnn.load.torch.edits.tensor_edits import bend_tensor
     from nbglcnn.load.torch.isolation.copies import detached_copy
-    from nbglcnn.load.torch.isolation.float64_reference import in_float64
+    from nbglcnn.load.torch.isolation.float64_reference import float64_mode
     from nbglcnn.load.torch.record.module_calls import run_hooked, values_by_key
 
     module_copy, _ = detached_copy(model.module)  # with the state that the user provided
@@ -405,11 +418,11 @@ def _run_hooked_model(
     unhooked_values = edited_values(graph, keys_without_hook(graph, bends)) if bends else set[str]()
     kept = _required_keys(graph, names, unhooked_values)
     tensors = [torch.from_numpy(np.array(a)) for a in arrays]
-    count, names_in = len(graph.noise), [key.name for key in _input_keys(graph)]
+    count, names_in = len(graph.noise_defaults), [key.name for key in _input_keys(graph)]
     for at in range(len(tensors) - count, len(tensors)):
         if names_in[at] in bends:
             tensors[at] = bend_tensor(bends, names_in[at], tensors[at])
-    with in_float64(module_copy) if dtype is np.float64 else contextlib.nullcontext():
+    with float64_mode(module_copy) if dtype is np.float64 else contextlib.nullcontext():
         cut = {
             node.module
             for node in graph.nodes
@@ -418,10 +431,10 @@ def _run_hooked_model(
         with bend_hooks(module_copy, names_in, bends, cut):
             seen = run_hooked(
                 module_copy, tensors, kept, float32=_is_autocast(graph), twice=twice,
-                python_modules=cut, noise=count, arguments=graph.arguments,
+                python_modules=cut, noise_count=count, arguments=graph.input_structure,
             )  # fmt: skip
     given = _input_values(graph, arrays)
-    known = values_by_key(graph, arrays, seen.arrays, seen.root) | given
+    known = values_by_key(graph, arrays, seen.captured_arrays, seen.root) | given
     first = {name: known[name] for name in kept}
     if seen.second_run is None:
         return first, None
@@ -435,47 +448,49 @@ def _run_hooked_model(
 def _input_values(graph: Graph, arrays: Sequence[Array]) -> dict[str, Array]:
     """Return the values of the input keys, after their edits."""
     keys, inputs = _input_keys(graph), dict(zip(graph.inputs, arrays, strict=True))
-    found = run_graph(graph, inputs, [key.value for key in keys])
-    return {key.name: found[key.value] for key in keys}
+    found = run_graph(graph, inputs, [key.value_name for key in keys])
+    return {key.name: found[key.value_name] for key in keys}
 
 
-def from_cache(
-    graph: Graph, known: Mapping[str, Array], names: Collection[str] | None = None
+def compute_from_cache(
+    graph: Graph, known_values: Mapping[str, Array], names: Collection[str] | None = None
 ) -> dict[str, Array]:
-    """Return the required keys (default: all); compute those that aren't `known` from it."""
-    return _complete_values(graph, known, names, np.float32)
+    """Return the required keys (default: all); compute those that aren't `known_values` from it."""
+    return _complete_values(graph, known_values, names, np.float32)
 
 
 def _complete_values(
     graph: Graph,
-    known: Mapping[str, Array],
+    known_values: Mapping[str, Array],
     names: Collection[str] | None,
     dtype: type[np.floating[Any]],
 ) -> dict[str, Array]:
     wanted = [key for key in graph.keys if names is None or key.name in names]
-    values = {key.value: known[key.name] for key in graph.keys if key.name in known}
-    missing = [key.value for key in wanted if key.name not in known]
+    values = {
+        key.value_name: known_values[key.name] for key in graph.keys if key.name in known_values
+    }
+    missing = [key.value_name for key in wanted if key.name not in known_values]
     computed = run_graph(graph, values, missing, float64=dtype is np.float64)
-    found = {k.name: known.get(k.name, computed.get(k.value)) for k in wanted}
+    found = {k.name: known_values.get(k.name, computed.get(k.value_name)) for k in wanted}
     return {name: _cast_floats(array, dtype) for name, array in found.items() if array is not None}
 
 
 def _required_keys(
     graph: Graph, names: Collection[str] | None = None, unhooked_values: Container[str] = ()
 ) -> set[str]:
-    """The keys of inputs, outputs and module calls that `from_cache` needs for the required keys.
+    """The keys of inputs, outputs and module calls that `compute_from_cache` needs.
 
     Keys of `unhooked_values` values are excluded: they have other values in the Graph than in
     hooks.
     """
-    wanted = [key.value for key in graph.keys if names is None or key.name in names]
-    keys = [key for key in graph.keys if key.value not in unhooked_values]
-    seen = {key.value for key in keys if key.kind in ("input", "output") or key.module_type}
+    wanted = [key.value_name for key in graph.keys if names is None or key.name in names]
+    keys = [key for key in graph.keys if key.value_name not in unhooked_values]
+    seen = {key.value_name for key in keys if key.kind in ("input", "output") or key.module_type}
     constant = {name for name, value in graph.values.items() if value.data is not None}
     steps = nodes_to_compute(graph, seen | constant, wanted)
     read = {*wanted, *(name for node in steps for name in node.inputs)}
     ends = {key.name for key in keys if key.kind in ("input", "output")}
-    return ends | {key.name for key in keys if key.module_type and key.value in read}
+    return ends | {key.name for key in keys if key.module_type and key.value_name in read}
 
 
 def _run_onnx(
@@ -492,14 +507,14 @@ def _run_onnx(
     """
     known = _run_onnxruntime(model, graph, arrays, names, bends)
     if notes is None:
-        return from_cache(graph, known, names)
+        return compute_from_cache(graph, known, names)
     if known.keys() <= {key.name for key in _input_keys(graph)}:
         notes.engine = _engine_version({"onnx": ONNX_ENGINES["onnx"]})
     found = dict(known)
     for key in graph.keys:
         if names is None or key.name in names:
             try:
-                found.update(from_cache(graph, found, [key.name]))
+                found.update(compute_from_cache(graph, found, [key.name]))
             except NbglcnnError as error:
                 notes.uncomputable[key.name] = str(error)
     return _order_by_key(graph, found, names)
@@ -515,9 +530,9 @@ def _run_onnxruntime(
     """Return the inputs, and the keys that ONNX Runtime computes with the Graph's weights."""
     keys = [key for key in graph.keys if names is None or key.name in names]
     known = _input_values(graph, arrays)
-    given = run_onnx_file(model.source, graph, arrays, [key.name for key in keys], bends)
+    given = run_onnx_file(model.user_model, graph, arrays, [key.name for key in keys], bends)
     for key in keys:
-        if key.name in given and given[key.name].shape == graph.shape(key.value):
+        if key.name in given and given[key.name].shape == graph.shape(key.value_name):
             known.setdefault(key.name, given[key.name])
     return known
 

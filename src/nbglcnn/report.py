@@ -25,7 +25,7 @@ ATOL = 1e-6
 # largest of many rounding errors, in different orders. Above a hundredth of the largest value, they
 # may also be faults.
 MAX_ERROR_RATIO = 2.0
-MAX_ROUNDING = 1e-2
+MAX_RELATIVE_ROUNDING = 1e-2
 FLOAT16_MAX = 65504.0  # the largest finite float16
 # The advice for layers that a second, equal call of the model computes differently.
 CALLS_DIFFER_MESSAGE = (
@@ -314,11 +314,11 @@ def match_layer(
     expected: Array,
     *,
     rtol: float = RTOL["float32"],
-    largest: float | None = None,
+    max_expected: float | None = None,
 ) -> Match:
     """Compare one layer: ok if max|a − b| ≤ rtol · max|b| + 1e-6 over finite values.
 
-    `largest` is max|b| if `expected` has only samples of b.
+    `max_expected` is max|b| if `expected` has only samples of b.
     """
     if actual.shape != expected.shape:
         return Match(layer, np.inf, np.inf, np.inf, False)
@@ -330,19 +330,19 @@ def match_layer(
     if not finite.any():
         return Match(layer, 0.0, 0.0, 0.0 if same else np.inf, same)
     error = np.abs(a[finite] - b[finite])
-    largest = float(np.abs(b[finite]).max()) if largest is None else largest
+    max_expected = float(np.abs(b[finite]).max()) if max_expected is None else max_expected
     worst = float(error.max())
-    ok = same and worst <= rtol * largest + ATOL
-    relative = np.inf if not same else worst / largest if largest else worst
+    ok = same and worst <= rtol * max_expected + ATOL
+    relative = np.inf if not same else worst / max_expected if max_expected else worst
     return Match(layer, worst, float(error.mean()), relative, bool(ok))
 
 
-def judge_float64(
-    row: Match, actual: Array, expected: Array, exact: Array, largest: float | None = None
+def judge_by_float64(
+    row: Match, actual: Array, expected: Array, exact: Array, max_expected: float | None = None
 ) -> Match:
     """Judge a row that failed in float32: ok if float64 is about as near to it as to the reference.
 
-    `largest` is max|b| if the arrays are only samples.
+    `max_expected` is max|b| if the arrays are only samples.
     """
     if not np.isfinite(row.relative) or exact.shape != expected.shape:
         return row
@@ -351,32 +351,34 @@ def judge_float64(
         return row
     a, b, true = (x[finite].astype(np.float64) for x in (actual, expected, exact))
     own, reference = (float(np.abs(x - true).max()) for x in (a, b))
-    largest = float(np.abs(b).max()) if largest is None else largest
-    allowed = min(MAX_ERROR_RATIO * reference, MAX_ROUNDING * largest)
-    ok = own <= max(RTOL["float32"] * largest + ATOL, allowed)
+    max_expected = float(np.abs(b).max()) if max_expected is None else max_expected
+    allowed = min(MAX_ERROR_RATIO * reference, MAX_RELATIVE_ROUNDING * max_expected)
+    ok = own <= max(RTOL["float32"] * max_expected + ATOL, allowed)
     return replace(row, ok=bool(ok), double=(own, reference))
 
 
 def max_error_from_float64(expected: Array, exact: Array) -> float:
-    """The largest distance from the reference at which `judge_float64` may accept a layer."""
+    """The largest distance from the reference at which `judge_by_float64` may accept a layer."""
     finite = np.isfinite(expected) & np.isfinite(exact)
     if exact.shape != expected.shape or not finite.any():
         return 0.0
     b, true = (x[finite].astype(np.float64) for x in (expected, exact))
     reference = float(np.abs(b - true).max())
-    return reference + min(MAX_ERROR_RATIO * reference, MAX_ROUNDING * float(np.abs(b).max()))
+    return reference + min(
+        MAX_ERROR_RATIO * reference, MAX_RELATIVE_ROUNDING * float(np.abs(b).max())
+    )
 
 
-def judge_own_inputs(row: Match, actual: Array, *own: Array) -> Match:
+def judge_by_own_inputs(row: Match, actual: Array, *recomputed: Array) -> Match:
     """Judge a row that failed in float64, too: ok if its own inputs give the same values.
 
     `own` has these values, in float64 or float32. Rounding errors of earlier layers that this layer
     amplifies are no fault; nor is a tie that only occurs in float32, in a layer that rounds to
     integers, as QuantizeLinear does. Each element is compared with the nearest one in `own`.
     """
-    if not np.isfinite(row.relative) or any(one.shape != actual.shape for one in own):
+    if not np.isfinite(row.relative) or any(one.shape != actual.shape for one in recomputed):
         return row
-    found = match_layer(row.layer, actual, nearest_elements(actual, own))
+    found = match_layer(row.layer, actual, nearest_elements(actual, recomputed))
     return replace(row, ok=found.ok, alone=found.max_abs)
 
 
@@ -399,9 +401,9 @@ RecomputeLayers = Callable[[Sequence[str], bool], Mapping[str, Array]]
 IsFaithful = Callable[[str], bool]
 
 
-def nearest_elements(actual: Array, own: Sequence[Array]) -> Array:
+def nearest_elements(actual: Array, candidates: Sequence[Array]) -> Array:
     """For each element, the one among several arrays that is nearest to the actual element."""
-    nearest, *others = own
+    nearest, *others = candidates
     for one in others:
         with np.errstate(invalid="ignore"):  # infinities, which `match_layer` judges
             nearer = np.abs(actual - one) < np.abs(actual - nearest)
@@ -414,44 +416,46 @@ def compare_values(
     actual: Mapping[str, Array],
     expected: Mapping[str, Array],
     reference: str,
-    complete: Mapping[str, Array] | None = None,
+    complete_references: Mapping[str, Array] | None = None,
     compute_float64: ComputeFloat64 | None = None,
     recompute_layers: RecomputeLayers | None = None,
     float16_keys: Collection[str] = (),
     is_faithful: IsFaithful = lambda _: True,
     notes: ReferenceNotes | None = None,
     *,
-    disputed: Callable[[str], str] = lambda _: "",
+    disagreement_of: Callable[[str], str] = lambda _: "",
     has_bends: bool = False,
-    by_model: bool = False,
+    is_float64_by_model: bool = False,
 ) -> Report[Match]:
     """Report on the computed values in `actual`, with the tolerance of the Plan's precision.
 
-    `complete` are the whole references if `expected` has only samples of them. `compute_float64`
-    returns keys in float64, as many as it can; it is called only for rows that fail in float32. It
-    runs the model itself if `by_model`, otherwise the loaded Graph. `recompute_layers` returns keys
-    computed from the values in `actual` before them, in float64, or in float32 if its second
-    argument is False; it is called for rows that still fail, and for float32 only if float64 fails,
-    too. Results of the Graph never clear a layer that isn't `is_faithful` to the model. `notes` are
-    the reference's: rows that differ in a second, equal call are not ok, and keys that the
-    reference cannot compute are left out. `disputed` returns how a layer's references are known to
-    disagree, "" if they aren't. `float16_keys` follow from numbers that the model itself rounds to
-    float16, and have its tolerance. `has_bends` is whether `expected` are values with bends
-    replayed.
+    `complete_references` are the whole references if `expected` has only samples of them.
+    `compute_float64` returns keys in float64, as many as it can; it is called only for rows that
+    fail in float32. It runs the model itself if `is_float64_by_model`, otherwise the loaded Graph.
+    `recompute_layers` returns keys computed from the values in `actual` before them, in float64, or
+    in float32 if its second argument is False; it is called for rows that still fail, and for
+    float32 only if float64 fails, too. Results of the Graph never clear a layer that isn't
+    `is_faithful` to the model. `notes` are the reference's: rows that differ in a second, equal
+    call are not ok, and keys that the reference cannot compute are left out. `disagreement_of`
+    returns how a layer's references are known to disagree, "" if they aren't. `float16_keys` follow
+    from numbers that the model itself rounds to float16, and have its tolerance. `has_bends` is
+    whether `expected` are values with bends replayed.
     """
     notes = notes or ReferenceNotes()
     changes = notes.repeat_errors
     rtol = RTOL[plan.precision]
     float16_keys = {key for key in plan.computed if key in float16_keys and RTOL["float16"] > rtol}
     keys = [key for key in plan.computed if key in actual and key not in notes.uncomputable]
-    most = {key: _max_finite(complete[key]) for key in keys} if complete else {}
+    most = (
+        {key: _max_finite(complete_references[key]) for key in keys} if complete_references else {}
+    )
     rows = [
         match_layer(
             key,
             actual[key],
             expected[key],
             rtol=RTOL["float16"] if key in float16_keys else rtol,
-            largest=most.get(key),
+            max_expected=most.get(key),
         )
         for key in keys
     ]
@@ -469,11 +473,15 @@ def compare_values(
                 continue
             three = actual[row.layer], expected[row.layer], true[row.layer]
             largest = most.get(row.layer) or _max_finite(expected[row.layer])
-            rows[number] = judge_float64(row, *three, largest)
+            rows[number] = judge_by_float64(row, *three, largest)
             double = rows[number].double
             # A model's own float64 is a separate call: a large distance may not be rounding.
-            is_far = double is not None and double[1] > MAX_ROUNDING * largest
-            if rows[number].ok and (is_far or not by_model) and not is_faithful(row.layer):
+            is_far = double is not None and double[1] > MAX_RELATIVE_ROUNDING * largest
+            if (
+                rows[number].ok
+                and (is_far or not is_float64_by_model)
+                and not is_faithful(row.layer)
+            ):
                 rows[number] = replace(rows[number], ok=False)
                 advice = advice or UNFAITHFUL_MESSAGE.format(layer=row.layer)
     if failed and recompute_layers is not None and plan.precision == "float32":
@@ -487,7 +495,7 @@ def compare_values(
                     continue
                 if row.layer in (given := recompute_layers([row.layer], wide)):
                     own.append(given[row.layer])
-                    rows[number] = judge_own_inputs(rows[number], actual[row.layer], *own)
+                    rows[number] = judge_by_own_inputs(rows[number], actual[row.layer], *own)
             if own and rows[number].ok and not is_faithful(row.layer):
                 rows[number] = replace(rows[number], ok=False)
                 advice = advice or UNFAITHFUL_MESSAGE.format(layer=row.layer)
@@ -497,14 +505,14 @@ def compare_values(
                 break  # later layers inherit the faults of a wrong one, and keep their verdicts
     values = {value.key: value for value in plan.values}
     for number, row in enumerate(rows):
-        whole = (complete or actual)[row.layer]
+        whole = (complete_references or actual)[row.layer]
         nan, inf, channel = _count_non_finite(whole, values[row.layer].nchw)
         rows[number] = replace(
             row, nan=nan, inf=inf, channel=channel, in_python=row.layer in plan.from_python
         )
     first = next((row.layer for row in rows if not row.ok), None)
     if first is not None:
-        advice = disputed(first) or advice
+        advice = disagreement_of(first) or advice
     within = (
         ""
         if plan.precision == "float32"
@@ -525,7 +533,7 @@ def compare_values(
     two = bool(plan.header.comparison.pairs)
     replayed = ", with bends applied" if has_bends else ""
     subject = f"match {reference}{within}{replayed}"
-    true = complete or expected
+    true = complete_references or expected
     beyond = "" if plan.precision == "float32" else _float16_overflow(rows, true)
     if beyond:
         holds = (
@@ -543,9 +551,11 @@ def compare_values(
     return Report(tuple(rows), subject, layers, two, advice, float16_overflow=beyond, unable=unable)
 
 
-def _float16_overflow(rows: Sequence[Match], true: Mapping[str, Array]) -> str:
+def _float16_overflow(rows: Sequence[Match], references: Mapping[str, Array]) -> str:
     """The first layer with values that 16 bits cannot hold; "" for none."""
-    large = (r.layer for r in rows if not r.in_python and _max_finite(true[r.layer]) > FLOAT16_MAX)
+    large = (
+        r.layer for r in rows if not r.in_python and _max_finite(references[r.layer]) > FLOAT16_MAX
+    )
     return next(large, "")
 
 

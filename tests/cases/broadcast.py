@@ -27,8 +27,12 @@ class ChannelGate(nn.Module):
         return x * y.view(y.shape[0], y.shape[1], 1, 1)
 
 
-SPECIAL = np.array([0.0, -0.0, 1, -1, 0.5, -3, 1e30, -1e30, np.inf, -np.inf, np.nan], np.float32)
-SPECIAL_LEFT, SPECIAL_RIGHT = (a.reshape(1, 1, 11, 11) for a in np.meshgrid(SPECIAL, SPECIAL))
+SPECIAL_VALUES = np.array(
+    [0.0, -0.0, 1, -1, 0.5, -3, 1e30, -1e30, np.inf, -np.inf, np.nan], np.float32
+)
+SPECIAL_LEFT, SPECIAL_RIGHT = (
+    a.reshape(1, 1, 11, 11) for a in np.meshgrid(SPECIAL_VALUES, SPECIAL_VALUES)
+)
 BASES = np.array(
     [0.0, -0.0, 1, -1, 0.5, -0.5, 2, -2, 3.7, -3.7, 1e-6, 1e5, np.inf, -np.inf, np.nan],
     np.float32,
@@ -107,9 +111,9 @@ CASES = [
     node("Not", "Not", [RNG.random((2, 5, 3, 7)) < 0.5]),
     node("Where", "Where", [RNG.random((2, 1, 3, 7)) < 0.5, (5, 1, 1), (2, 5, 3, 7)]),
     node("Where with a number", "Where", [RNG.random((2, 5, 3, 7)) < 0.5, np.array(-np.inf, np.float32), (2, 5, 3, 7)], constants=[1]),
-    node("IsNaN", "IsNaN", [SPECIAL.reshape(1, 1, 1, -1)]),
-    node("IsInf", "IsInf", [SPECIAL.reshape(1, 1, 1, -1)]),
-    node("IsInf, positive alone", "IsInf", [SPECIAL.reshape(1, 1, 1, -1)], detect_negative=0),
+    node("IsNaN", "IsNaN", [SPECIAL_VALUES.reshape(1, 1, 1, -1)]),
+    node("IsInf", "IsInf", [SPECIAL_VALUES.reshape(1, 1, 1, -1)]),
+    node("IsInf, positive alone", "IsInf", [SPECIAL_VALUES.reshape(1, 1, 1, -1)], detect_negative=0),
     module("operands in different blocks", MixedBlocksSum, (1, 3, 5, 7), (1, 4, 10, 14)),
     module("channel gate, batch 1", ChannelGate, (1, 6, 5, 7), (1, 6)),
     module("channel gate, batch 5", ChannelGate, (5, 6, 5, 7), (5, 6)),

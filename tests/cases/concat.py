@@ -7,7 +7,7 @@ from torch import nn
 from cases.case import module, node
 
 
-class Cat(nn.Module):
+class ReluOfConcat(nn.Module):
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.dim = dim

@@ -55,14 +55,14 @@ def inf_weight():
     return w
 
 
-MATMUL = [
+MATMUL_SHAPES = [
     ((4, 5), (5, 3)), ((1, 5), (5, 3)), ((5,), (5, 3)), ((4, 5), (5,)), ((5,), (5,)), ((9, 513), (513, 2)),
     ((3, 5), (5, 513)), ((2, 7, 5), (5, 9)), ((2, 7, 5), (5,)), ((5,), (2, 5, 3)), ((2, 7, 5), (2, 5, 9)),
     ((2, 7, 5), (1, 5, 9)), ((1, 7, 5), (3, 5, 9)), ((2, 3, 7, 5), (2, 3, 5, 9)), ((2, 3, 7, 5), (5, 2)),
     ((2, 1, 7, 6), (1, 3, 6, 9)), ((2, 3, 1, 2, 3, 4), (1, 3, 2, 1, 4, 5)), ((1, 197, 64), (64, 33)),
     ((7, 5), (2, 3, 5, 1)), ((2, 3, 1), (2, 1, 4)),
 ]  # fmt: skip
-C_SHAPES = [(), (1,), (5,), (1, 5), (4, 1), (4, 5)]
+GEMM_BIAS_SHAPES = [(), (1,), (5,), (1, 5), (4, 1), (4, 5)]
 
 CASES = [
     module("linear", lambda: nn.Linear(7, 5), (3, 7)),
@@ -88,16 +88,16 @@ CASES = [
              constants=[1, 2] if constant else [], transA=a, transB=b, alpha=0.5, beta=2.5)
         for a in (0, 1) for b in (0, 1) for constant in (False, True)
     ),
-    *(node(f"Gemm with C of {c}, constant", "Gemm", [(4, 7), (7, 5), c], constants=[1, 2], beta=0.3) for c in C_SHAPES),
-    *(node(f"Gemm with C of {c}", "Gemm", [(4, 7), (7, 5), c], constants=[1], beta=0.3) for c in C_SHAPES),
+    *(node(f"Gemm with C of {c}, constant", "Gemm", [(4, 7), (7, 5), c], constants=[1, 2], beta=0.3) for c in GEMM_BIAS_SHAPES),
+    *(node(f"Gemm with C of {c}", "Gemm", [(4, 7), (7, 5), c], constants=[1], beta=0.3) for c in GEMM_BIAS_SHAPES),
     node("Gemm without C", "Gemm", [(4, 7), (7, 5)]),
     node("Gemm with the first constant", "Gemm", [(4, 7), (7, 5)], constants=[0]),
     node("Gemm of 4099 computed", "Gemm", [(2, 4099), (4099, 6)]),
     node("Gemm with Inf and NaN", "Gemm", [(4, 7), inf_weight()], constants=[1]),
     node("MatMul with Inf and NaN", "MatMul", [(2, 3, 7), inf_weight()]),
-    *(node(f"MatMul {a} {b}", "MatMul", [a, b]) for a, b in MATMUL),
-    *(node(f"MatMul {a} {b} constant", "MatMul", [a, b], constants=[1]) for a, b in MATMUL),
-    *(node(f"MatMul {a} constant {b}", "MatMul", [a, b], constants=[0]) for a, b in MATMUL[:12]),
+    *(node(f"MatMul {a} {b}", "MatMul", [a, b]) for a, b in MATMUL_SHAPES),
+    *(node(f"MatMul {a} {b} constant", "MatMul", [a, b], constants=[1]) for a, b in MATMUL_SHAPES),
+    *(node(f"MatMul {a} constant {b}", "MatMul", [a, b], constants=[0]) for a, b in MATMUL_SHAPES[:12]),
     module("linear to 16390, weights in two layers", lambda: nn.Linear(5, 16390), (3, 5)),
     module("linear of a map to 4100, weights in four layers", lambda: nn.Sequential(nn.Flatten(), nn.Linear(45, 4100)), (1, 5, 3, 3)),
     node("MatMul by computed weights in three layers", "MatMul", [(2, 3), (3, 32790)]),

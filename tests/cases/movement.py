@@ -50,7 +50,7 @@ def slice_case(name, shape, starts, ends, axes=None, steps=None):
     )
 
 
-SPECIAL = np.array([[[[np.nan, 1, -0.0], [np.inf, -np.inf, 2]]]], np.float32)
+SPECIAL_VALUES = np.array([[[[np.nan, 1, -0.0], [np.inf, -np.inf, 2]]]], np.float32)
 
 
 class SqueezeNothing(nn.Module):
@@ -73,7 +73,7 @@ CASES = [
     node("Transpose rank 7", "Transpose", [(2, 3, 2, 3, 2, 3, 2)], perm=[6, 5, 4, 3, 2, 1, 0]),
     node("Tile rank 5", "Tile", [(2, 3, 1, 2, 2), int_vector(1, 2, 2, 2, 3)], constants=[1]),
     node("Transpose of ones", "Transpose", [(1, 1, 1, 1)], perm=[3, 2, 1, 0]),
-    node("Transpose keeps NaN", "Transpose", [SPECIAL], perm=[3, 2, 1, 0]),
+    node("Transpose keeps NaN", "Transpose", [SPECIAL_VALUES], perm=[3, 2, 1, 0]),
     module("pixel unshuffle", lambda: nn.PixelUnshuffle(2), (2, 3, 6, 8)),
     module("pixel unshuffle 3", lambda: nn.PixelUnshuffle(3), (1, 5, 6, 3)),
     module("pixel shuffle", lambda: nn.PixelShuffle(2), (2, 12, 3, 5)),
@@ -92,14 +92,14 @@ CASES = [
     slice_case("without axes", (6, 5), [1, 2], [4, 5]),
     slice_case("of a vector", (513,), [500], [3], [0], [-7]),
     slice_case("rank 5", (2, 3, 4, 5, 6), [1, 4, 0], [4, 0, 6], [2, 3, 4], [2, -1, 5]),
-    slice_case("of special values", SPECIAL, [-1], [MIN_INT64], [3], [-1]),
+    slice_case("of special values", SPECIAL_VALUES, [-1], [MIN_INT64], [3], [-1]),
     function_case("select, flip, narrow, unbind", lambda x: (x[:, 1], x.flip(1, 3), x.narrow(1, 2, 4), *x.unbind(2)), (1, 7, 3, 5)),
     function_case("roll", lambda x: torch.roll(x, (1, 2), (2, 3)), (1, 3, 4, 5)),
     node("Expand channels", "Expand", [(2, 1, 3, 5), int_vector(2, 6, 1, 5)], constants=[1]),
     node("Expand to a higher rank", "Expand", [(5, 1), int_vector(2, 3, 1, 4)], constants=[1]),
     node("Expand a scalar", "Expand", [np.array(2.5, np.float32), int_vector(2, 5)], constants=[1]),
     node("Expand to a lower rank", "Expand", [(2, 3, 1), int_vector(5)], constants=[1]),
-    node("Expand special values", "Expand", [SPECIAL, int_vector(2, 5, 2, 3)], constants=[1]),
+    node("Expand special values", "Expand", [SPECIAL_VALUES, int_vector(2, 5, 2, 3)], constants=[1]),
     node("Tile all axes", "Tile", [(2, 3, 2, 5), int_vector(2, 3, 2, 2)], constants=[1]),
     node("Tile nothing", "Tile", [(2, 3), int_vector(1, 1)], constants=[1]),
     node("Tile rank 3", "Tile", [(1, 5, 3), int_vector(3, 1, 2)], constants=[1]),

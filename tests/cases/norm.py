@@ -6,7 +6,7 @@ from torch import nn
 from cases.case import module, node
 
 RNG = np.random.default_rng(11)
-LARGE_MEAN = (RNG.normal(0, 1, (2, 5, 9, 7)) + 300).astype(np.float32)
+LARGE_MEAN_VALUES = (RNG.normal(0, 1, (2, 5, 9, 7)) + 300).astype(np.float32)
 WITH_NAN = RNG.normal(0, 1, (2, 3, 4, 5)).astype(np.float32)
 WITH_NAN[0, 1, 2, 3] = np.nan
 WITH_NAN[1, 0, 0, 0] = np.inf
@@ -32,12 +32,12 @@ CASES = [
         node(f"BatchNormalization in training of {shape}", "BatchNormalization", [shape, *[shape[1:2]] * 4], values=positive, opset=15, outputs=3, training_mode=1, momentum=0.7, epsilon=1e-2)
         for shape in ((2, 5, 3, 7), (5, 3), (3, 1, 70), (2, 5, 3, 4, 5))
     ),
-    node("BatchNormalization in training by constants", "BatchNormalization", [LARGE_MEAN, (5,), (5,), (5,), (5,)], constants=[1, 2, 3, 4], values=positive, opset=15, outputs=3, training_mode=1, rtol=1e-4),  # 1e-4: the mean itself has an error of 3e-5
+    node("BatchNormalization in training by constants", "BatchNormalization", [LARGE_MEAN_VALUES, (5,), (5,), (5,), (5,)], constants=[1, 2, 3, 4], values=positive, opset=15, outputs=3, training_mode=1, rtol=1e-4),  # 1e-4: the mean itself has an error of 3e-5
     *(module(f"instance norm of {shape}", lambda c=shape[1]: nn.InstanceNorm2d(c, affine=True), shape) for shape in ((2, 5, 3, 7), (1, 1, 70, 90), (3, 513, 2, 2), (1, 3, 1, 9))),
     module("instance norm 1-D", lambda: nn.InstanceNorm1d(5), (2, 5, 9)),
     module("instance norm 3-D", lambda: nn.InstanceNorm3d(5), (2, 5, 3, 4, 5)),
     module("instance norm after transposed", lambda: nn.Sequential(nn.ConvTranspose2d(3, 5, 4, 2, 1), nn.InstanceNorm2d(5)), (2, 3, 5, 4)),
-    node("InstanceNormalization of large means", "InstanceNormalization", [LARGE_MEAN, (5,), (5,)], constants=[1, 2], rtol=1e-4),  # 1e-4: the mean itself has an error of 3e-5
+    node("InstanceNormalization of large means", "InstanceNormalization", [LARGE_MEAN_VALUES, (5,), (5,)], constants=[1, 2], rtol=1e-4),  # 1e-4: the mean itself has an error of 3e-5
     *(
         module(f"layer norm of the last {count} of {shape}", lambda shape=shape, count=count: nn.LayerNorm(shape[-count:]), shape)
         for shape in ((2, 5, 3, 7), (3, 9, 64), (5, 6), (2, 3, 4, 5, 6)) for count in range(1, len(shape))

@@ -5,7 +5,7 @@ from torch import nn
 from torch.nn import functional
 
 from cases.case import module, node
-from cases.movement import SPECIAL, function_case, int_vector
+from cases.movement import SPECIAL_VALUES, function_case, int_vector
 
 
 def pad_case(name, shape, pads, value=None, axes=None, **attributes):
@@ -22,12 +22,12 @@ def pad_case(name, shape, pads, value=None, axes=None, **attributes):
     return node(f"Pad {name}", "Pad", inputs, constants=constants, **attributes)
 
 
-def center_crop_pad_case(name, shape, wanted, **attributes):
+def center_crop_pad_case(name, shape, target_shape, **attributes):
     """Return a case of CenterCropPad."""
     return node(
         f"CenterCropPad {name}",
         "CenterCropPad",
-        [shape, int_vector(*wanted)],
+        [shape, int_vector(*target_shape)],
         constants=[1],
         **attributes,
     )
@@ -74,8 +74,8 @@ CASES = [
     pad_case("rank 5 reflect", (2, 3, 2, 3, 4), [1, 0, 1, 2, 3, 0, 2, 0, 0, 2], mode="reflect"),
     pad_case("rank 6 outer axes", (2, 3, 2, 3, 2, 2), [1, 0, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0], mode="wrap"),
     pad_case("rank 7", (2, 1, 2, 2, 3, 2, 2), [1, 1, 0, 1, 1, 1, 0, 0, 0, 1, 1, 0, 1, 2], 1.0),
-    pad_case("special values", SPECIAL, [0, 0, 1, 1, 0, 0, 1, 1], np.nan),
-    pad_case("special values reflect", SPECIAL, [0, 0, 1, 2, 0, 0, 0, 1], mode="reflect"),
+    pad_case("special values", SPECIAL_VALUES, [0, 0, 1, 1, 0, 0, 1, 1], np.nan),
+    pad_case("special values reflect", SPECIAL_VALUES, [0, 0, 1, 2, 0, 0, 0, 1], mode="reflect"),
     pad_case("513 channels", (1, 513, 2, 3), [0, 0, 1, 1, 0, 0, 1, 1]),
     node("Pad by a computed number", "Pad", [(2, 3, 4, 5), np.int64([0, 0, 1, 2, 0, 0, 0, 1]), np.float32(2.5)], constants=[1]),
     node("Pad channels by a computed number", "Pad", [(2, 3, 4, 5), np.int64([1, 2]), np.float32(-2), np.int64([1])], constants=[1, 3]),

@@ -7,8 +7,8 @@ from torch import nn
 
 from cases.case import Case, module, node
 
-SPECIAL = np.full((1, 2, 4, 4), -np.inf, np.float32)
-SPECIAL[0, 0] = [
+SPECIAL_VALUES = np.full((1, 2, 4, 4), -np.inf, np.float32)
+SPECIAL_VALUES[0, 0] = [
     [1, 2, -np.inf, -np.inf],
     [3, np.nan, -np.inf, -np.inf],
     [0, -1, -np.inf, 2],
@@ -18,7 +18,7 @@ SPECIAL[0, 0] = [
 
 def special_values_case(name, make):
     """A pool of NaN, Inf and -Inf by PyTorch's rules: NaN wins; a window of -Inf yields -Inf."""
-    return Case(name, lambda: (make().eval(), (SPECIAL,)))
+    return Case(name, lambda: (make().eval(), (SPECIAL_VALUES,)))
 
 
 def ties_case(name, make):

@@ -13,14 +13,14 @@ OPERATORS = (
     "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
     "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare",
 )  # fmt: skip
-SPECIAL = RNG.normal(0, 1, (2, 5, 3, 7)).astype(np.float32)
-SPECIAL[0, 1, 2, 3] = np.nan
-SPECIAL[0, 2, 1, 1] = np.inf
-SPECIAL[0, 3, 1, 1] = -np.inf
-SPECIAL[1, 4] = -np.inf
-SPECIAL[1, 3, 0] = np.inf
+SPECIAL_VALUES = RNG.normal(0, 1, (2, 5, 3, 7)).astype(np.float32)
+SPECIAL_VALUES[0, 1, 2, 3] = np.nan
+SPECIAL_VALUES[0, 2, 1, 1] = np.inf
+SPECIAL_VALUES[0, 3, 1, 1] = -np.inf
+SPECIAL_VALUES[1, 4] = -np.inf
+SPECIAL_VALUES[1, 3, 0] = np.inf
 TIES = RNG.integers(0, 3, (2, 5, 3, 7)).astype(np.float32)
-LARGE_MEAN = (RNG.normal(0, 1, (1, 3, 70, 90)) + 1000).astype(np.float32)
+LARGE_MEAN_VALUES = (RNG.normal(0, 1, (1, 3, 70, 90)) + 1000).astype(np.float32)
 
 
 def int_vector(*values):
@@ -31,7 +31,7 @@ def near_one(rng, shape):
     return rng.uniform(0.8, 1.25, shape)
 
 
-class PooledOutputs(nn.Module):
+class CommonReductions(nn.Module):
     """Means and maxima in common spellings, one after a transposed convolution."""
 
     def __init__(self):
@@ -70,7 +70,7 @@ class AlongAxis(nn.Module):
 
 def torch_case(name, function, axis):
     # ONNX Runtime's maxima drop NaN; PyTorch's and ours keep it.
-    return Case(name, lambda: (AlongAxis(function, axis).eval(), (SPECIAL,)))
+    return Case(name, lambda: (AlongAxis(function, axis).eval(), (SPECIAL_VALUES,)))
 
 
 class CumulativeOps(nn.Module):
@@ -100,12 +100,12 @@ CASES = [
         for axes in ((0,), (2,), (5,), (1, 2), (2, 3, 4), (1, 3), (0, 2, 4), (1, 3, 5), (-1, -3))
     ),
     *(
-        node(f"{op} with special values over {axes}", op, [SPECIAL, int_vector(*axes)], constants=[1])
+        node(f"{op} with special values over {axes}", op, [SPECIAL_VALUES, int_vector(*axes)], constants=[1])
         for op in ("ReduceSum", "ReduceL1", "ReduceProd")
         for axes in ((1,), (2, 3), (3,))
     ),
-    node("ReduceLogSumExp of large numbers", "ReduceLogSumExp", [LARGE_MEAN, int_vector(3)], constants=[1]),
-    node("ReduceMean of large maps", "ReduceMean", [LARGE_MEAN, int_vector(2, 3)], constants=[1]),
+    node("ReduceLogSumExp of large numbers", "ReduceLogSumExp", [LARGE_MEAN_VALUES, int_vector(3)], constants=[1]),
+    node("ReduceMean of large maps", "ReduceMean", [LARGE_MEAN_VALUES, int_vector(2, 3)], constants=[1]),
     node("ReduceSum of 513 channels", "ReduceSum", [(2, 513, 3, 2), int_vector(1)], constants=[1]),
     node("ReduceMax of 2053 channels", "ReduceMax", [(1, 2053), int_vector(1)], constants=[1]),
     node("ReduceMin of a long line", "ReduceMin", [(100003,)], keepdims=0),
@@ -126,6 +126,6 @@ CASES = [
     node("ArgMax of 1000 classes", "ArgMax", [(3, 1000)], axis=1),
     node("ArgMax of rank 5", "ArgMax", [(2, 3, 4, 5, 6)], axis=2),
     node("ArgMax of rank 5 over folded axes", "ArgMax", [(2, 3, 4, 5, 6)], axis=3, keepdims=0),
-    module("reductions of a module", PooledOutputs, (2, 5, 6, 5)),
+    module("reductions of a module", CommonReductions, (2, 5, 6, 5)),
     module("variance", Variance, (2, 5, 6, 7)),
 ]  # fmt: skip

@@ -8,13 +8,13 @@ from torch import nn
 
 from cases.case import module, node
 
-GRID = (2, 3, 7, 2)
-X = (2, 5, 6, 4)
+GRID_SHAPE = (2, 3, 7, 2)
+INPUT_SHAPE = (2, 5, 6, 4)
 
 
-def wide_coordinates(r, s):
+def wide_coordinates(rng, shape):
     """Coordinates within and far outside -1 to 1; also usable as values of the map."""
-    return r.uniform(-2.7, 2.7, s)
+    return rng.uniform(-2.7, 2.7, shape)
 
 
 class Warp(nn.Module):
@@ -34,7 +34,7 @@ class Fold(nn.Module):
         return F.fold(x, self.size, **self.options)
 
 
-SAMPLES = itertools.product(
+GRID_SAMPLE_OPTIONS = itertools.product(
     ("linear", "nearest", "cubic"), ("zeros", "border", "reflection"), (0, 1)
 )
 
@@ -60,12 +60,12 @@ def negative(shape):
     return -np.random.default_rng(5).uniform(1, 2, shape).astype(np.float32)
 
 
-ROIS = itertools.product(("avg", "max"), ("half_pixel", "output_half_pixel"), (0, 2))
+ROI_ALIGN_OPTIONS = itertools.product(("avg", "max"), ("half_pixel", "output_half_pixel"), (0, 2))
 
 CASES = [
     *(
-        node(f"GridSample {mode} {padding} {corners}", "GridSample", [X, GRID], mode=mode, padding_mode=padding, align_corners=corners, values=wide_coordinates)
-        for mode, padding, corners in SAMPLES
+        node(f"GridSample {mode} {padding} {corners}", "GridSample", [INPUT_SHAPE, GRID_SHAPE], mode=mode, padding_mode=padding, align_corners=corners, values=wide_coordinates)
+        for mode, padding, corners in GRID_SAMPLE_OPTIONS
     ),
     node("GridSample of one column", "GridSample", [(1, 1, 5, 1), (1, 2, 3, 2)], align_corners=1, padding_mode="reflection", values=wide_coordinates),
     node("GridSample 513 channels", "GridSample", [(1, 513, 3, 2), (1, 1, 2, 2)], values=wide_coordinates),
@@ -76,7 +76,7 @@ CASES = [
     module("spatial transformer", Warp, (2, 3, 5, 7), (2, 2, 3)),
     *(
         roi_align_case(f"{mode} {corners} {samples}", mode=mode, coordinate_transformation_mode=corners, sampling_ratio=samples, output_height=3, output_width=2)
-        for mode, corners, samples in ROIS
+        for mode, corners, samples in ROI_ALIGN_OPTIONS
     ),
     roi_align_case("of known boxes", constants=[1, 2], output_height=2, output_width=4, spatial_scale=0.5),
     roi_align_case("of operator set 10", opset=10, output_height=3, output_width=3, sampling_ratio=1),

@@ -9,7 +9,7 @@ from cases.case import Case, module, node
 
 RNG = np.random.default_rng(3)
 SHAPES = ((2, 5, 3, 7), (3, 10), (1, 1000), (7,), (2, 5, 9), (2, 3, 4, 5, 6))
-LARGE = (RNG.normal(0, 30, (2, 5, 3, 7)) + 500).astype(np.float32)
+LARGE_VALUES = (RNG.normal(0, 30, (2, 5, 3, 7)) + 500).astype(np.float32)
 MASKED = RNG.normal(0, 1, (2, 5, 3, 7)).astype(np.float32)
 MASKED[RNG.random(MASKED.shape) < 0.5] = -np.inf
 MASKED[0, :, 1, 2] = -np.inf
@@ -52,7 +52,7 @@ CASES = [
     ),
     *(array_case(f"softmax of a mask over {axis}", lambda axis=axis: nn.Softmax(axis), MASKED) for axis in (1, 2, 3)),
     *(array_case(f"log softmax of a mask over {axis}", lambda axis=axis: nn.LogSoftmax(axis), MASKED) for axis in (1, 2, 3)),
-    *(array_case(f"softmax of large numbers over {axis}", lambda axis=axis: nn.Softmax(axis), LARGE) for axis in (1, 2, 3)),
+    *(array_case(f"softmax of large numbers over {axis}", lambda axis=axis: nn.Softmax(axis), LARGE_VALUES) for axis in (1, 2, 3)),
     node("Softmax of equal elements", "Softmax", [np.full((2, 7, 1, 3), 1e30, np.float32)], axis=1),
     *(node(f"Hardmax of ties over {axis}", "Hardmax", [TIES], axis=axis) for axis in range(4)),
     module("softmax 2-D", lambda: nn.Softmax2d(), (2, 5, 3, 7)),

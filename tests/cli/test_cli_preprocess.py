@@ -15,7 +15,7 @@ from nbglcnn.cli import main
 from nbglcnn.inputs.picture_fit import fit_picture
 from onnx_models import model_of, node, randn
 
-SETTINGS = ("--preprocess", "mean=0.5,0.25,0.75", "std=0.5", "channels=BGR")
+PREPROCESS_ARGUMENTS = ("--preprocess", "mean=0.5,0.25,0.75", "std=0.5", "channels=BGR")
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,14 @@ def test_run_takes_pictures_of_several_sizes(model_folder: Path, tmp_path: Path)
     out = tmp_path / "values.npz"
     pictures = [str(model_folder / name) for name in ("a.png", "b.png")]
     layers = ["--layer", "image", "--layer", "preprocess.normalize", "--layer", "y"]
-    given = [str(model_folder / "net.onnx"), *pictures, *layers, "--out", str(out), *SETTINGS]
+    given = [
+        str(model_folder / "net.onnx"),
+        *pictures,
+        *layers,
+        "--out",
+        str(out),
+        *PREPROCESS_ARGUMENTS,
+    ]
     assert main(["run", *given]) == 0
     found = np.load(out)
     for k, name in enumerate(pictures):
@@ -53,8 +60,8 @@ def test_verify_summary_bench_and_compile_know_it(
     model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model, plan = str(model_folder / "net.onnx"), str(tmp_path / "net.plan")
-    assert main(["verify", model, str(model_folder / "b.png"), *SETTINGS]) == 0
-    assert main(["compile", model, "-o", plan, *SETTINGS]) == 0
+    assert main(["verify", model, str(model_folder / "b.png"), *PREPROCESS_ARGUMENTS]) == 0
+    assert main(["compile", model, "-o", plan, *PREPROCESS_ARGUMENTS]) == 0
     assert Plan.load(plan).header.preprocess == ("preprocess.channels", "preprocess.normalize")
     capsys.readouterr()
     assert main(["summary", f"{model_folder}/net.py:small", "--json", "--preprocess", "size=9x7",
@@ -62,7 +69,7 @@ def test_verify_summary_bench_and_compile_know_it(
     rows = json.loads(capsys.readouterr().out)["layers"]
     assert rows[0]["name"] == "preprocess.range"
     assert rows[0]["output_shape"] == [1, 3, 9, 7]
-    assert main(["bench", model, "--runs", "1", "--json", *SETTINGS]) == 0
+    assert main(["bench", model, "--runs", "1", "--json", *PREPROCESS_ARGUMENTS]) == 0
     assert json.loads(capsys.readouterr().out)["engine_ms"] > 0
 
 

@@ -443,25 +443,27 @@ def test_bench_prints_the_medians_as_they_are(
 def test_a_plan_is_of_sixteen_examples_at_most(
     monkeypatch: pytest.MonkeyPatch, count: int, at_once: int
 ) -> None:
-    monkeypatch.setattr(inputs, "_fixed_batch", lambda model, x: None)
+    monkeypatch.setattr(inputs, "_fixed_batch_size", lambda model, x: None)
     model: Any = None
     x = np.arange(2 * count).reshape(count, 1, 2)
-    np.testing.assert_array_equal(inputs.compile_batch(model, x), x[:at_once])
+    np.testing.assert_array_equal(inputs.select_batch_to_compile(model, x), x[:at_once])
     assert len(inputs.split_batches(model, x)) == 1 and inputs.split_batches(model, x)[0] is x
-    np.testing.assert_array_equal(np.stack(inputs.compile_batch(model, list(x))), x[:at_once])
+    np.testing.assert_array_equal(
+        np.stack(inputs.select_batch_to_compile(model, list(x))), x[:at_once]
+    )
     rate = np.arange(count + 1)
-    found = inputs.compile_batch(model, {"x": x, "rate": rate})
+    found = inputs.select_batch_to_compile(model, {"x": x, "rate": rate})
     np.testing.assert_array_equal(found["x"], x[:at_once])
     np.testing.assert_array_equal(found["rate"], rate)
     for whole in (None, (x, x), {"x": x, "y": x[:0]}):
-        assert inputs.compile_batch(model, whole) is whole
+        assert inputs.select_batch_to_compile(model, whole) is whole
         assert inputs.split_batches(model, whole) == [whole]
 
 
 def test_a_fixed_batch_has_the_last_example_again_where_there_are_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(inputs, "_fixed_batch", lambda model, x: 4)
+    monkeypatch.setattr(inputs, "_fixed_batch_size", lambda model, x: 4)
     model: Any = None
     for count, rows in (
         (1, [[0, 0, 0, 0]]),
@@ -472,4 +474,4 @@ def test_a_fixed_batch_has_the_last_example_again_where_there_are_no_more(
     ):
         x = np.arange(count)[:, None]
         assert [piece[:, 0].tolist() for piece in inputs.split_batches(model, x)] == rows
-        assert inputs.compile_batch(model, x)[:, 0].tolist() == rows[0]
+        assert inputs.select_batch_to_compile(model, x)[:, 0].tolist() == rows[0]

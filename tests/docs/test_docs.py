@@ -17,11 +17,15 @@ import generate_docs
 import nbglcnn
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
-PAGES = list(dict.fromkeys(PAGES))
+DOCUMENTATION_PAGES = [
+    ROOT / "README.md",
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
+DOCUMENTATION_PAGES = list(dict.fromkeys(DOCUMENTATION_PAGES))
 
 # Runs a page's ```python blocks in order in one namespace; `await` is allowed, as in a notebook.
-RUN_CODE_BLOCKS = """
+RUN_CODE_BLOCKS_PROGRAM = """
 import ast, asyncio, inspect, re, sys
 names = {}
 for block in re.findall(r"^```python\\n(.*?)^```", open(sys.argv[1]).read(), re.M | re.S):
@@ -34,7 +38,7 @@ for block in re.findall(r"^```python\\n(.*?)^```", open(sys.argv[1]).read(), re.
 
 def run_blocks(page: Path, folder: Path) -> None:
     run = subprocess.run(
-        [sys.executable, "-c", RUN_CODE_BLOCKS, str(page)],
+        [sys.executable, "-c", RUN_CODE_BLOCKS_PROGRAM, str(page)],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -62,7 +66,7 @@ def run_page_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], 
     return folder
 
 
-@pytest.mark.parametrize("page", pages_with_python(PAGES), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", pages_with_python(DOCUMENTATION_PAGES), ids=lambda page: page.name)
 def test_the_code_on_a_page_runs(page: Path, run_page_once: Callable[[Path], Path]) -> None:
     run_page_once(page)
 
@@ -90,7 +94,7 @@ def test_the_documented_web_page_shows_the_output_of_its_plan(
 UNWRAPPED_PREFIXES = ("|", "#", "![", "<!--")  # tables, headings, pictures, comments
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", DOCUMENTATION_PAGES, ids=lambda page: page.name)
 def test_lines_of_prose_wrap_at_100_columns(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
     prose = (line for line in text.splitlines() if not line.startswith(UNWRAPPED_PREFIXES))
@@ -102,18 +106,18 @@ def test_the_readme_has_at_most_150_lines() -> None:
 
 
 def test_operators_md_is_current() -> None:
-    written = generate_docs.FILE.read_text(encoding="utf-8")
+    written = generate_docs.OPERATORS_FILE.read_text(encoding="utf-8")
     assert written == generate_docs.operators_page(), "run `python scripts/generate_docs.py`"
 
 
 def test_architecture_drawing_is_current() -> None:
-    written = draw_architecture.FILE.read_text(encoding="utf-8")
+    written = draw_architecture.SVG_FILE.read_text(encoding="utf-8")
     assert written == draw_architecture.draw_svg(), "run `python scripts/generate_docs.py`"
 
 
 def test_a_layer_imports_lower_layers_alone() -> None:
     imports = {"cli": {"widget"}, "widget": {"plan", "edits"}, "edits": {"plan", "widget"}}
-    drawn = draw_architecture.layers({**imports, "plan": set()}, {("edits", "widget")})
+    drawn = draw_architecture.sort_into_layers({**imports, "plan": set()}, {("edits", "widget")})
     assert drawn == [["plan"], ["edits"], ["widget"], ["cli"]]
 
 
@@ -129,7 +133,7 @@ def test_the_drawing_marks_imports_that_close_a_cycle(
     imports: dict[str, set[str]], upward: set[tuple[str, str]], message: str
 ) -> None:
     with pytest.raises(SystemExit, match=message):
-        draw_architecture.layers(imports, upward)
+        draw_architecture.sort_into_layers(imports, upward)
 
 
 def test_source_quoted_in_contributing_is_the_source() -> None:
@@ -161,7 +165,7 @@ def string_constants(file: Path) -> Iterator[str]:
             )
 
 
-SOURCES = [
+SOURCE_FILES = [
     file
     for folder in ("src", "scripts", "js/src")
     for file in (ROOT / folder).rglob("*")
@@ -169,15 +173,21 @@ SOURCES = [
 ]
 
 
-CLASSES = {*nbglcnn.__all__, *vars(builtins), "TraitError", "DatasetUnavailable", "PlanError"}
+KNOWN_CLASS_NAMES = {
+    *nbglcnn.__all__,
+    *vars(builtins),
+    "TraitError",
+    "DatasetUnavailable",
+    "PlanError",
+}
 
 
 def test_every_message_in_the_troubleshooting_is_said_somewhere() -> None:
-    said = [text for file in SOURCES for text in string_constants(file)]
+    said = [text for file in SOURCE_FILES for text in string_constants(file)]
     page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (.*?) \| .*? \| .*? \|$", page, re.M)
     quoted = [quote for row in rows for quote in re.findall(r"`([^`]+)`", row)]
-    quoted = [quote for quote in quoted if quote not in CLASSES]
+    quoted = [quote for quote in quoted if quote not in KNOWN_CLASS_NAMES]
     assert len(quoted) > 80
 
     def found(quote: str) -> bool:
@@ -195,7 +205,7 @@ def test_links_between_pages_lead_somewhere() -> None:
         return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
     broken = []
-    for page in PAGES:
+    for page in DOCUMENTATION_PAGES:
         text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
         for target in re.findall(r"\]\(([^)]+)\)", text):
             if target.startswith("http"):

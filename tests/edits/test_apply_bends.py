@@ -21,7 +21,7 @@ from nbglcnn.features.edits.records import Edit
 from nbglcnn.features.edits.reference import apply_edits
 from nbglcnn.features.edits.replay import edit_replay
 from nbglcnn.load import ComparisonModel, ComparisonSide, load
-from nbglcnn.load import model_of as as_model
+from nbglcnn.load import wrap_model as as_model
 from nbglcnn.load.module_keys import tensor_leaves
 from nbglcnn.load.onnx import onnx_runtime
 from nbglcnn.lowering.lower import lower

@@ -5,11 +5,11 @@ import pytest
 
 from nbglcnn import InputError, channels
 
-MAPS = np.random.default_rng(4).normal(size=(2, 7, 5, 3)).astype(np.float32)
+FEATURE_MAPS = np.random.default_rng(4).normal(size=(2, 7, 5, 3)).astype(np.float32)
 
 
-def channel_numbers(rule: channels.Channels, maps: np.ndarray = MAPS) -> list[int]:
-    return rule.numbers(maps.shape[1], lambda: maps)
+def channel_numbers(channel_rule: channels.Channels, maps: np.ndarray = FEATURE_MAPS) -> list[int]:
+    return channel_rule.numbers(maps.shape[1], lambda: maps)
 
 
 def fail_if_computed() -> np.ndarray:
@@ -39,7 +39,7 @@ def test_every_kth_and_a_random_share_need_no_values() -> None:
     ],
 )
 def test_the_most_and_the_least_are_those_of_each_map_over_all_examples(by, size) -> None:
-    sizes = [size(MAPS[:, c].astype(np.float64)) for c in range(7)]
+    sizes = [size(FEATURE_MAPS[:, c].astype(np.float64)) for c in range(7)]
     order = sorted(range(7), key=lambda c: sizes[c])
     assert channel_numbers(channels.bottom(3, by)) == sorted(order[:3])
     assert channel_numbers(channels.top(2, by)) == sorted(order[-2:])
@@ -75,8 +75,8 @@ def test_flat_and_broken_maps_and_few_channels_have_groups_too() -> None:
     assert channels.groups(maps, 2) == [[0, 1, 2], [3]]
     assert sum(map(len, channels.groups(maps, 9))) == 4
     assert channels.groups(maps[:, :, :1, :1], 1) == [[0, 1, 2, 3]]
-    assert channels.groups(MAPS, 7, 1) == channels.groups(MAPS, 7, 1)
-    assert sorted(c for one in channels.groups(MAPS, 4) for c in one) == [*range(7)]
+    assert channels.groups(FEATURE_MAPS, 7, 1) == channels.groups(FEATURE_MAPS, 7, 1)
+    assert sorted(c for one in channels.groups(FEATURE_MAPS, 4) for c in one) == [*range(7)]
 
 
 @pytest.mark.parametrize(

@@ -43,51 +43,51 @@ def make_store(plan: Plan, applied: list[EditSnapshot] | None = None) -> EditSto
     return EditStore(lambda: plan, apply, lambda _: np.zeros((2, 3, 4, 5), np.float32))
 
 
-def edit(name: str, **fields: Any) -> Edit:
+def make_edit(name: str, **fields: Any) -> Edit:
     """Return a bend of the first layer."""
     usual = {"layer": "0", "name": name, "transform": "multiply", "parameters": (2.0,)}
     return Edit(**usual | fields)
 
 
-def store_after_steps(store: EditStore, steps: int) -> EditStore:
+def store_after_steps(store: EditStore, change_count: int) -> EditStore:
     """Make this number of changes: after change k the only edit is named k."""
-    for k in range(1, steps + 1):
-        store.set_edits([edit(str(k))])
+    for k in range(1, change_count + 1):
+        store.set_edits([make_edit(str(k))])
     return store
 
 
-def present_names(store: EditStore) -> list[str]:
+def current_edit_names(store: EditStore) -> list[str]:
     """The names of the current edits."""
     return [one.name for one in store.edits]
 
 
 def test_fifty_steps_can_be_undone_down_to_the_beginning(plan: Plan) -> None:
     store = store_after_steps(make_store(plan), MAX_UNDO_STEPS)
-    assert len(store.past) == MAX_UNDO_STEPS == 50
+    assert len(store.undo_stack) == MAX_UNDO_STEPS == 50
     assert all(store.undo() for _ in range(MAX_UNDO_STEPS))
-    assert present_names(store) == [] and not store.undo()
-    assert len(store.future) == MAX_UNDO_STEPS
+    assert current_edit_names(store) == [] and not store.undo()
+    assert len(store.redo_stack) == MAX_UNDO_STEPS
     assert all(store.redo() for _ in range(MAX_UNDO_STEPS)) and not store.redo()
-    assert present_names(store) == ["50"]
+    assert current_edit_names(store) == ["50"]
 
 
 def test_beyond_fifty_the_oldest_steps_go(plan: Plan) -> None:
     store = store_after_steps(make_store(plan), MAX_UNDO_STEPS + 2)
-    assert len(store.past) == MAX_UNDO_STEPS
+    assert len(store.undo_stack) == MAX_UNDO_STEPS
     store.undo()
-    assert present_names(store) == ["51"]
+    assert current_edit_names(store) == ["51"]
     while store.undo():
         pass
-    assert present_names(store) == ["2"]
+    assert current_edit_names(store) == ["2"]
 
 
 def test_of_a_pages_steps_the_last_fifty_are_kept(plan: Plan) -> None:
     store = make_store(plan)
-    states = [EditSnapshot((edit(str(k)),)) for k in range(MAX_UNDO_STEPS + 1)]
+    states = [EditSnapshot((make_edit(str(k)),)) for k in range(MAX_UNDO_STEPS + 1)]
     store.restore(EditSnapshot(), states, states)
-    assert store.past == states[1:] and store.future == states[1:]
-    store.restore(EditSnapshot((edit("other"),)), None, None)
-    assert store.past == states[1:] and present_names(store) == ["other"]
+    assert store.undo_stack == states[1:] and store.redo_stack == states[1:]
+    store.restore(EditSnapshot((make_edit("other"),)), None, None)
+    assert store.undo_stack == states[1:] and current_edit_names(store) == ["other"]
 
 
 def test_changes_of_one_number_within_a_second_are_one_step(
@@ -104,26 +104,26 @@ def test_changes_of_one_number_within_a_second_are_one_step(
         (0, ""),
     ):
         advance_clock(seconds)
-        store.set_edits([edit("one", parameters=(float(len(lengths)),))], step)
-        lengths.append(len(store.past))
+        store.set_edits([make_edit("one", parameters=(float(len(lengths)),))], step)
+        lengths.append(len(store.undo_stack))
     assert lengths == [1, 1, 1, 2, 3, 4]
     advance_clock(0)
-    store.set_edits([edit("one", parameters=(9.0,))])
-    assert len(store.past) == 5, "without a name each is one"
+    store.set_edits([make_edit("one", parameters=(9.0,))])
+    assert len(store.undo_stack) == 5, "without a name each is one"
 
 
 def test_a_change_behind_an_undo_is_a_step_of_its_own(
     plan: Plan, advance_clock: Callable[[float], None]
 ) -> None:
     store = make_store(plan)
-    store.set_edits([edit("a")], "drag")
-    store.set_edits([edit("b")], "drag")
+    store.set_edits([make_edit("a")], "drag")
+    store.set_edits([make_edit("b")], "drag")
     store.undo()
-    assert present_names(store) == []
-    store.set_edits([edit("c")], "drag")
-    assert (len(store.past), store.future) == (1, [])
-    store.set_edits([edit("c")], "another")
-    assert len(store.past) == 1, "the same edits are no step"
+    assert current_edit_names(store) == []
+    store.set_edits([make_edit("c")], "drag")
+    assert (len(store.undo_stack), store.redo_stack) == (1, [])
+    store.set_edits([make_edit("c")], "another")
+    assert len(store.undo_stack) == 1, "the same edits are no step"
 
 
 def test_what_cannot_be_applied_changes_nothing(plan: Plan) -> None:
@@ -133,35 +133,35 @@ def test_what_cannot_be_applied_changes_nothing(plan: Plan) -> None:
 
     store = EditStore(lambda: plan, refuse, lambda _: np.zeros(1))
     heard: list[int] = []
-    store.listeners.append(lambda: heard.append(len(store.past)))
-    store.set_edits([edit("a")])
+    store.listeners.append(lambda: heard.append(len(store.undo_stack)))
+    store.set_edits([make_edit("a")])
     with pytest.raises(InputError):
-        store.set_edits([edit("bad")])
-    assert (present_names(store), len(store.past), heard) == (["a"], 1, [1])
+        store.set_edits([make_edit("bad")])
+    assert (current_edit_names(store), len(store.undo_stack), heard) == (["a"], 1, [1])
 
 
 def test_other_weights_take_the_steps_of_weights_away(plan: Plan) -> None:
     store = make_store(plan)
     store.set_weight_edit_count(1)
-    store.set_edits([edit("a")])
+    store.set_edits([make_edit("a")])
     store.set_weight_edit_count(2)
     store.set_weight_edit_count(3)
     store.undo()
     store.clear_weight_edits()
-    assert (store.present, store.future) == (EditSnapshot((edit("a"),)), [])
-    assert store.past == [EditSnapshot()]
+    assert (store.current, store.redo_stack) == (EditSnapshot((make_edit("a"),)), [])
+    assert store.undo_stack == [EditSnapshot()]
 
 
 def test_steps_keep_what_fits_another_plan(plan: Plan) -> None:
     plans = [plan]
     store = EditStore(lambda: plans[0], lambda _: None, lambda _: np.zeros(1))
-    store.set_edits([edit("a"), edit("b", layer="1", channels=(3,))])
-    store.set_edits([edit("a"), edit("b", layer="1", channels=(2,))])
+    store.set_edits([make_edit("a"), make_edit("b", layer="1", channels=(3,))])
+    store.set_edits([make_edit("a"), make_edit("b", layer="1", channels=(2,))])
     small = nn.Sequential(nn.Conv2d(1, 3, 3), nn.Conv2d(3, 3, 1)).eval()
     plans[0] = nbglcnn.compile(small, np.zeros((2, 1, 6, 7), np.float32))
     assert store.reapply() == []
-    assert present_names(store) == ["a", "b"]
-    assert [[one.name for one in state.edits] for state in store.past] == [[], ["a"]]
+    assert current_edit_names(store) == ["a", "b"]
+    assert [[one.name for one in state.edits] for state in store.undo_stack] == [[], ["a"]]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8, np.int64, np.bool_])
@@ -194,16 +194,18 @@ def test_an_array_stays_as_long_as_a_step_needs_it(plan: Plan) -> None:
     first = store.add_injection("0", one).array_hash
     second = store.add_injection("0", one * 2).array_hash  # the last one wins
     assert [one.array_hash for one in store.edits] == [second]
-    assert store.used_arrays().keys() == {first, second}
+    assert store.prune_unused_arrays().keys() == {first, second}
     same = store.add_injection("1", np.ones((2, 4, 4, 5), np.float32)).array_hash
     store.remove_injection("0")
-    assert store.used_arrays().keys() == {first, second, same}
+    assert store.prune_unused_arrays().keys() == {first, second, same}
     for k in range(MAX_UNDO_STEPS - 1):
-        store.set_edits([edit(f"step {k}")])
-    assert store.used_arrays().keys() == {second, same}, "only the first is in no step any more"
+        store.set_edits([make_edit(f"step {k}")])
+    assert store.prune_unused_arrays().keys() == {second, same}, (
+        "only the first is in no step any more"
+    )
     for k in range(3):
-        store.set_edits([edit(f"more {k}")])
-    assert not store.used_arrays()
+        store.set_edits([make_edit(f"more {k}")])
+    assert not store.prune_unused_arrays()
 
 
 def test_a_batchs_arrays_become_those_of_its_first_example(plan: Plan) -> None:
@@ -211,16 +213,16 @@ def test_a_batchs_arrays_become_those_of_its_first_example(plan: Plan) -> None:
     store = EditStore(lambda: plans[0], lambda _: None, lambda _: np.zeros(1))
     array = np.random.default_rng(1).random((2, 3, 4, 5)).astype(np.float32)
     store.add_injection("0", array)
-    store.set_edits([*store.edits, edit("a")])
+    store.set_edits([*store.edits, make_edit("a")])
     model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.Conv2d(3, 4, 1)).eval()
     plans[0] = nbglcnn.compile(model, np.zeros((1, 1, 6, 7), np.float32))
     store.reduce_to_one_example(2)
     assert store.reapply() == []
-    assert present_names(store) == ["inject", "a"]
+    assert current_edit_names(store) == ["inject", "a"]
     [found] = store.arrays.values()
     np.testing.assert_array_equal(found, array[:1])
     store.undo()
-    assert present_names(store) == ["inject"]
+    assert current_edit_names(store) == ["inject"]
 
 
 def test_an_injection_that_was_undone_can_be_redone_for_the_first_example(plan: Plan) -> None:
@@ -235,14 +237,14 @@ def test_an_injection_that_was_undone_can_be_redone_for_the_first_example(plan: 
     assert store.reapply() == []
     assert store.redo()
     [edit] = store.edits
-    np.testing.assert_array_equal(store.used_arrays()[edit.array_hash], array[:1])
+    np.testing.assert_array_equal(store.prune_unused_arrays()[edit.array_hash], array[:1])
 
 
 def test_a_thousand_edits_are_possible_and_no_more(plan: Plan) -> None:
-    many = [edit(str(k)) for k in range(MAX_EDITS)]
+    many = [make_edit(str(k)) for k in range(MAX_EDITS)]
     assert len(validate_edits(many, plan)) == MAX_EDITS == 1000
     with pytest.raises(InputError, match="1001 edits; at most 1000"):
-        validate_edits([*many, edit("more")], plan)
+        validate_edits([*many, make_edit("more")], plan)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +265,7 @@ def test_a_parameter_is_taken_at_its_bounds_and_not_beyond(
 
     def bent(number: float) -> tuple[Edit, ...]:
         numbers = [*usual[:position], number, *usual[position + 1 :]]
-        one = edit("a", layer="output", transform=transform, parameters=tuple(numbers))
+        one = make_edit("a", layer="output", transform=transform, parameters=tuple(numbers))
         return validate_edits([move_to_input(one, coloured)], coloured)
 
     step = 1.0 if parameter.integer else 2.0**-10
@@ -291,26 +293,26 @@ def test_a_parameter_is_taken_at_its_bounds_and_not_beyond(
             bent(wrong)
 
 
-def move_to_input(one: Edit, plan: Plan) -> Edit:
+def move_to_input(edit: Edit, plan: Plan) -> Edit:
     """Return the same edit, on the network's input."""
-    return msgspec.structs.replace(one, layer=plan.header.inputs[0].key)
+    return msgspec.structs.replace(edit, layer=plan.header.inputs[0].key)
 
 
 def test_mix_channels_and_parameters_are_taken_within_their_bounds(plan: Plan) -> None:
     for mix in (0, 1, 0.5):
-        validate_edits([edit("a", mix=mix)], plan)
+        validate_edits([make_edit("a", mix=mix)], plan)
     for mix in (-1e-6, 1 + 1e-6, float("nan")):
         with pytest.raises(InputError, match="mix"):
-            validate_edits([edit("a", mix=mix)], plan)
-    validate_edits([edit("a", channels=(0, 2))], plan)
+            validate_edits([make_edit("a", mix=mix)], plan)
+    validate_edits([make_edit("a", channels=(0, 2))], plan)
     for channels in ((3,), (-1,), (True,)):
         with pytest.raises(InputError, match="0"):
-            validate_edits([edit("a", channels=channels)], plan)
+            validate_edits([make_edit("a", channels=channels)], plan)
     assert records.validate_channels([2, 0, 2], plan.values[1]) == (0, 2)
     with pytest.raises(InputError, match="takes 1 parameters, not 2"):
-        validate_edits([edit("a", parameters=(1.0, 2.0))], plan)
+        validate_edits([make_edit("a", parameters=(1.0, 2.0))], plan)
     with pytest.raises(InputError, match="already"):
-        validate_edits([edit("a"), edit("a")], plan)
+        validate_edits([make_edit("a"), make_edit("a")], plan)
 
 
 def test_a_text_of_ones_own_has_at_most_eight_parameters_of_at_most_31_letters() -> None:

@@ -19,8 +19,8 @@ from nbglcnn.features.edits.shader import SHADER_INSERTS
 from nbglcnn.features.edits.transforms import TRANSFORM_KINDS, ellipse_offsets
 from nbglcnn.transforms import Transform
 
-SHAPES = [(1, 1, 1, 1), (2, 3, 7, 6), (1, 5, 1, 9), (3, 9, 13, 5), (2, 5, 11), (1, 4, 1)]
-Map = np.ndarray  # 2-D
+VALUE_SHAPES = [(1, 1, 1, 1), (2, 3, 7, 6), (1, 5, 1, 9), (3, 9, 13, 5), (2, 5, 11), (1, 4, 1)]
+FeatureMap = np.ndarray  # 2-D
 
 # OpenCV's getStructuringElement(MORPH_ELLIPSE) with sides of 2 radius + 1: the pixels set in each
 # row.
@@ -44,54 +44,58 @@ def footprint(radius: int) -> np.ndarray:
     return np.array([[abs(c - radius) <= n // 2 for c in range(size)] for n in rows])
 
 
-def erosion(radius: int) -> Callable[[Map], Map]:
+def erosion(radius: int) -> Callable[[FeatureMap], FeatureMap]:
     return lambda x: ndimage.grey_erosion(
         x, footprint=footprint(radius), mode="constant", cval=np.inf
     )
 
 
-def dilation(radius: int) -> Callable[[Map], Map]:
+def dilation(radius: int) -> Callable[[FeatureMap], FeatureMap]:
     return lambda x: ndimage.grey_dilation(
         x, footprint=footprint(radius), mode="constant", cval=-np.inf
     )
 
 
-def gaussian_blur(sigma: float) -> Callable[[Map], Map]:
+def gaussian_blur(sigma: float) -> Callable[[FeatureMap], FeatureMap]:
     return lambda x: ndimage.gaussian_filter(
         x.astype(np.float64), sigma, mode="nearest", truncate=4
     )
 
 
-def affine_sample(x: Map, matrix: np.ndarray, offset: np.ndarray) -> Map:
+def affine_sample(x: FeatureMap, matrix: np.ndarray, offset: np.ndarray) -> FeatureMap:
     """Bilinear samples at matrix · position + offset, (row, column), with zeros outside the map."""
     return ndimage.affine_transform(
         x.astype(np.float64), matrix, offset, order=1, mode="grid-constant", cval=0
     )
 
 
-def affine_about_center(x: Map, matrix: np.ndarray) -> Map:
+def affine_about_center(x: FeatureMap, matrix: np.ndarray) -> FeatureMap:
     middle = (np.array(x.shape) - 1) / 2
     return affine_sample(x, matrix, middle - matrix @ middle)
 
 
-def rotation(degrees: float) -> Callable[[Map], Map]:
+def rotation(degrees: float) -> Callable[[FeatureMap], FeatureMap]:
     c, s = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
     return lambda x: affine_about_center(x, np.array([[c, s], [-s, c]]))
 
 
-def with_pillow(change: Callable[[Image.Image], Image.Image]) -> Callable[[Map], Map]:
-    return lambda x: np.asarray(change(Image.fromarray(np.ascontiguousarray(x, np.float32))))
+def with_pillow(
+    image_function: Callable[[Image.Image], Image.Image],
+) -> Callable[[FeatureMap], FeatureMap]:
+    return lambda x: np.asarray(
+        image_function(Image.fromarray(np.ascontiguousarray(x, np.float32)))
+    )
 
 
-def sobel_magnitude(x: Map) -> Map:
+def sobel_magnitude(x: FeatureMap) -> FeatureMap:
     along, down = (ndimage.sobel(x.astype(np.float64), axis, mode="nearest") for axis in (1, 0))
     return np.hypot(along, down) / 4
 
 
-def block_means(size: int) -> Callable[[Map], Map]:
+def block_means(size: int) -> Callable[[FeatureMap], FeatureMap]:
     """Replace each pixel by its block's mean: labelled `scipy.ndimage.mean`."""
 
-    def made(x: Map) -> Map:
+    def made(x: FeatureMap) -> FeatureMap:
         row, column = np.indices(x.shape) // size
         labels = row * (column.max() + 1) + column
         return ndimage.mean(x.astype(np.float64), labels, np.arange(labels.max() + 1))[labels]
@@ -99,10 +103,10 @@ def block_means(size: int) -> Callable[[Map], Map]:
     return made
 
 
-def pasted_patch(x: float, y: float, size: int, value: float) -> Callable[[Map], Map]:
+def pasted_patch(x: float, y: float, size: int, value: float) -> Callable[[FeatureMap], FeatureMap]:
     """A patch pasted by Pillow, its top left corner as in the docstring."""
 
-    def made(map: Map) -> Map:
+    def made(map: FeatureMap) -> FeatureMap:
         height, width = map.shape
         at = tuple(int(np.floor(p * s - size / 2 + 0.5)) for p, s in ((x, width), (y, height)))
         picture = Image.fromarray(np.ascontiguousarray(map, np.float32))
@@ -112,7 +116,7 @@ def pasted_patch(x: float, y: float, size: int, value: float) -> Callable[[Map],
     return made
 
 
-REFERENCES: list[tuple[Transform, Callable[[Map], Map]]] = [
+REFERENCE_FUNCTIONS: list[tuple[Transform, Callable[[FeatureMap], FeatureMap]]] = [
     (transforms.ablate(), np.zeros_like),
     (transforms.invert(), lambda x: 1 - x.astype(np.float64)),
     (transforms.multiply(-1.7), lambda x: x.astype(np.float64) * -1.7),
@@ -146,21 +150,21 @@ REFERENCES: list[tuple[Transform, Callable[[Map], Map]]] = [
 ]
 
 
-TESTED_APART = {"noise", "saturation", "salt_and_pepper"}  # covered by separate tests
+TESTED_SEPARATELY = {"noise", "saturation", "salt_and_pepper"}  # covered by separate tests
 
 
 def random_maps(shape: Sequence[int]) -> np.ndarray:
     return np.random.default_rng(4).standard_normal(shape).astype(np.float32)
 
 
-def map_each(x: np.ndarray, reference: Callable[[Map], Map]) -> np.ndarray:
+def map_each(x: np.ndarray, reference: Callable[[FeatureMap], FeatureMap]) -> np.ndarray:
     """Apply `reference` to each map; a signal (examples, channels, length) is a map of one row."""
     shown = x.reshape((*x.shape[:2], *((1,) * (4 - x.ndim)), *x.shape[2:]))
     found = [[reference(one) for one in example] for example in shown]
     return np.array(found, np.float32).reshape(x.shape)
 
 
-@pytest.fixture(scope="module", params=SHAPES, ids=str)
+@pytest.fixture(scope="module", params=VALUE_SHAPES, ids=str)
 def session(request: pytest.FixtureRequest) -> Any:
     x = torch.zeros(request.param)
     module = nn.Conv1d if x.ndim == 3 else nn.Conv2d
@@ -172,7 +176,7 @@ def session(request: pytest.FixtureRequest) -> Any:
 def test_a_transform_is_that_of_other_libraries(session: Session) -> None:
     x = random_maps(session.plan.values[0].shape)
     channels = list(range(0, x.shape[1], 2))
-    for transform, reference in REFERENCES:
+    for transform, reference in REFERENCE_FUNCTIONS:
         whole = map_each(x, reference)
         session.bends.clear()
         session.bend("input", transform)
@@ -184,7 +188,9 @@ def test_a_transform_is_that_of_other_libraries(session: Session) -> None:
         some = x.copy()
         some[:, channels] = 0.75 * x[:, channels] + 0.25 * whole[:, channels]
         assert_equal(session.read("input"), some, name=f"a quarter of {transform}")
-    assert {transform.name for transform, _ in REFERENCES} == TRANSFORM_KINDS.keys() - TESTED_APART
+    assert {
+        transform.name for transform, _ in REFERENCE_FUNCTIONS
+    } == TRANSFORM_KINDS.keys() - TESTED_SEPARATELY
 
 
 def test_the_texts_of_transforms_have_their_places_in_the_shader() -> None:
@@ -196,7 +202,7 @@ def test_the_texts_of_transforms_have_their_places_in_the_shader() -> None:
 
 def test_numpy_says_the_same_of_each_example(session: Session) -> None:
     x = random_maps(session.plan.values[0].shape)
-    for transform, reference in REFERENCES:
+    for transform, reference in REFERENCE_FUNCTIONS:
         session.bends.clear()
         session.bend("input", transform)
         found = apply_edits(x, session.plan.values[0].nchw, session.bends.store.edits, {})

@@ -22,34 +22,36 @@ from torch import nn
 
 import nbglcnn
 from assertions import assert_equal
-from exported_html import READ_VALUE, RUN_INPUT, read_export
+from exported_html import READ_VALUE_SCRIPT, RUN_INPUT_SCRIPT, read_export
 from fashion_autoencoder import load_autoencoder, load_images
 from firefox import FirefoxPage, firefox_page, missing_packages
 from nbglcnn import InputError, transforms
 from nbglcnn.features.edits import records
-from nbglcnn.features.export.export import PAGE_SCRIPT, render_markdown
+from nbglcnn.features.export.export import PAGE_SCRIPT_PATH, render_markdown
 from picture_input import PICTURE_SCRIPT, encode_picture, make_random_picture, resize_with_pillow
 from polling import retry_until_passes
 from viewer_models import autoencoder, hook_values, pictures
 from webgl_page import ONE_RENDERER
 from zoo import ResNet18, UNet
 
-SOURCES = Path(__file__).parents[2] / "js" / "src"
-LESSON = [
+SOURCES_FOLDER = Path(__file__).parents[2] / "js" / "src"
+LESSON_STEPS = [
     {"text": "# The picture\n\nwhat goes in", "view": {"layer": "input"}},
     {"text": "## *Filters*", "view": {"layer": "encoder.0", "name": "filters"}},
     {"text": "Why?", "view": {"layer": "encoder.0", "channels": [2], "pixel": [3, 4]}},
 ]
-READ_KEYS = "async () => (await window.nbglcnn).keys"
-SHOWN_LAYER = """() => document.querySelector('.nbg-layer')?.dataset.layer
+READ_KEYS_SCRIPT = "async () => (await window.nbglcnn).keys"
+SHOWN_LAYER_SCRIPT = """() => document.querySelector('.nbg-layer')?.dataset.layer
   ?? document.querySelector('[data-tab][aria-selected=true]').dataset.tab"""
 
 
-def page_values(page: Page | FirefoxPage) -> dict[str, np.ndarray]:
+def read_page_values(page: Page | FirefoxPage) -> dict[str, np.ndarray]:
     """Read every value of an exported page."""
     found = {}
-    for key in page.evaluate(READ_KEYS):
-        found[key] = np.frombuffer(base64.b64decode(page.evaluate(READ_VALUE, key)), np.float32)
+    for key in page.evaluate(READ_KEYS_SCRIPT):
+        found[key] = np.frombuffer(
+            base64.b64decode(page.evaluate(READ_VALUE_SCRIPT, key)), np.float32
+        )
     return found
 
 
@@ -72,7 +74,7 @@ def assert_values(
     page: Page | FirefoxPage, expected: dict[str, np.ndarray], rtol: float = 1e-4
 ) -> None:
     """Check that all values of a page with an expected counterpart equal it."""
-    found = page_values(page)
+    found = read_page_values(page)
     assert found.keys() >= expected.keys()
     for key, array in expected.items():
         assert found[key].size == array.size, key
@@ -91,7 +93,7 @@ def lesson_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("lesson") / "lesson.html"
     text = "Two **pictures**, `2×1×22×18`."
     return nbglcnn.export_html(
-        autoencoder(3), pictures(3), path, title="A lesson", text=text, steps=LESSON
+        autoencoder(3), pictures(3), path, title="A lesson", text=text, steps=LESSON_STEPS
     )
 
 
@@ -106,7 +108,7 @@ def test_every_value_of_a_page_equals_pytorchs(
     with torch.no_grad():
         expected = model(torch.from_numpy(other)).numpy()
     np.testing.assert_allclose(
-        page.evaluate(RUN_INPUT, text), expected.reshape(-1)[:5], rtol=1e-4, atol=1e-6
+        page.evaluate(RUN_INPUT_SCRIPT, text), expected.reshape(-1)[:5], rtol=1e-4, atol=1e-6
     )
     assert_values(page, hook_values(model, other))
 
@@ -133,7 +135,7 @@ def test_a_model_that_draws_has_its_numbers_in_the_page_and_keeps_them(
     viewer.input = x * 2  # since the page takes only the input that isn't noise
     text = base64.b64encode((x * 2).tobytes()).decode()
     assert_equal(
-        np.float32(page.evaluate(RUN_INPUT, text)), viewer.output.reshape(-1)[:5], rtol=1e-4
+        np.float32(page.evaluate(RUN_INPUT_SCRIPT, text)), viewer.output.reshape(-1)[:5], rtol=1e-4
     )
     assert_values(page, viewer.activations.to_dict())
     assert_equal(viewer.activations["noise"], noise)
@@ -145,7 +147,7 @@ def test_scripts_run_pictures_of_any_size(
 ) -> None:
     """Picture becomes every example, resampled as Pillow does, and the input stays in the page."""
     page = open_offline(lesson_page)
-    page.evaluate(READ_KEYS)
+    page.evaluate(READ_KEYS_SCRIPT)
     run_pictures(page)
     run_unloaded_image = (
         "async () => (await window.nbglcnn).run(new Image()).catch((error) => error.message)"
@@ -157,13 +159,13 @@ def test_inputs_that_scripts_have_replaced_leave_the_page(
     open_offline: Callable[..., Page], lesson_page: Path
 ) -> None:
     page = open_offline(lesson_page)
-    page.evaluate(READ_KEYS)
+    page.evaluate(READ_KEYS_SCRIPT)
     held = """() => [...globalThis[Symbol.for("nbglcnn.v1")].values()]
       .flatMap((store) => store.hashes.map((hash) => store.get(hash).byteLength))
       .reduce((sum, bytes) => sum + bytes, 0)"""
     sizes = []
     for seed in range(4):
-        page.evaluate(RUN_INPUT, base64.b64encode(pictures(seed).tobytes()).decode())
+        page.evaluate(RUN_INPUT_SCRIPT, base64.b64encode(pictures(seed).tobytes()).decode())
         sizes.append(page.evaluate(held))
     assert sizes == sizes[:1] * 4
 
@@ -206,10 +208,10 @@ def test_bends_and_injected_arrays_go_along_and_can_be_changed(
       const page = await window.nbglcnn;
       return await page.edit(edits).then(() => "taken", (error) => error.message);
     }"""
-    bent = records.to_dict(viewer.edits)
+    bent = records.edits_to_dicts(viewer.edits)
     viewer.bends[0].degrees = -45
     viewer.release("encoder.4")
-    assert page.evaluate(edit, records.to_dict(viewer.edits)) == "taken"
+    assert page.evaluate(edit, records.edits_to_dicts(viewer.edits)) == "taken"
     now = viewer.activations.to_dict()
     assert_values(page, now)
     # Invalid edits return a message and change nothing.
@@ -269,7 +271,7 @@ def export_network(name: str, path: Path) -> dict[str, np.ndarray]:
 
 
 NETWORKS = ["fashion", "unet", "comparison", pytest.param("resnet18", marks=pytest.mark.sweep)]
-DEEP_TOLERANCE = {"resnet18": 1e-3}  # rounding errors grow through random weights
+TOLERANCE_BY_NETWORK = {"resnet18": 1e-3}  # rounding errors grow through random weights
 
 
 @ONE_RENDERER
@@ -279,7 +281,7 @@ def test_networks_of_the_notebook_pass_in_pages(
 ) -> None:
     path = tmp_path / "page.html"
     expected = export_network(name, path)
-    assert_values(open_offline(path, backend), expected, DEEP_TOLERANCE.get(name, 1e-4))
+    assert_values(open_offline(path, backend), expected, TOLERANCE_BY_NETWORK.get(name, 1e-4))
 
 
 @pytest.mark.sweep
@@ -294,7 +296,7 @@ def test_pages_pass_in_firefox(tmp_path: Path, lesson_page: Path) -> None:
             path = tmp_path / f"{name}.html"
             expected = export_network(name, path)
             page.goto(path.as_uri())
-            assert_values(page, expected, DEEP_TOLERANCE.get(name, 1e-4))
+            assert_values(page, expected, TOLERANCE_BY_NETWORK.get(name, 1e-4))
 
 
 @pytest.mark.parametrize("precision", ["float32", "float16"])
@@ -306,7 +308,9 @@ def test_a_page_is_as_large_as_what_it_holds(tmp_path: Path, precision: Any) -> 
     exported, [file, given, samples] = read_export(path)
     packed = sum(len(zlib.compress(data)) for data in (plan.to_bytes(), x.tobytes(), samples))
     expected = (
-        PAGE_SCRIPT.stat().st_size + packed * 4 / 3 + len(json.dumps(exported["parity_samples"]))
+        PAGE_SCRIPT_PATH.stat().st_size
+        + packed * 4 / 3
+        + len(json.dumps(exported["parity_samples"]))
     )
     assert abs(path.stat().st_size - expected) < 0.02 * expected
     assert file == plan.to_bytes() and np.array_equal(np.frombuffer(given, np.float32), x.ravel())
@@ -333,7 +337,7 @@ def test_a_page_in_half_precision_is_right_to_three_digits(
 
 def test_all_views_are_in_the_page(open_offline: Callable[..., Page], lesson_page: Path) -> None:
     page = open_offline(lesson_page)
-    page.evaluate(READ_KEYS)
+    page.evaluate(READ_KEYS_SCRIPT)
     page.get_by_role("tab", name="Profile").click()
     expect(page.locator(".nbg-profile")).to_be_visible()
     for name, seen in (
@@ -403,7 +407,7 @@ def test_a_page_is_bent_by_clicks_as_in_the_notebook(
 
 def test_a_lesson_turns_the_viewer(open_offline: Callable[..., Page], lesson_page: Path) -> None:
     page = open_offline(lesson_page)
-    page.evaluate(READ_KEYS)
+    page.evaluate(READ_KEYS_SCRIPT)
     back, next_ = (page.get_by_role("button", name=name, exact=True) for name in ("Back", "Next"))
     expect(page.get_by_role("heading", name="The picture")).to_be_visible()
     expect(back).to_be_disabled()
@@ -422,7 +426,7 @@ def test_a_lesson_turns_the_viewer(open_offline: Callable[..., Page], lesson_pag
     # A URL with a step opens at that step.
     page.goto(f"{lesson_page.as_uri()}#3")
     page.reload()
-    page.evaluate(READ_KEYS)
+    page.evaluate(READ_KEYS_SCRIPT)
     expect(page.locator(".nbg-explain")).to_contain_text("y 3, x 4")
 
 
@@ -434,8 +438,8 @@ def test_the_page_begins_as_its_viewer_was(
     viewer.show("encoder.1", [4])
     page = open_offline(viewer.to_html(tmp_path / "page.html"))
     viewer.close()
-    page.evaluate(READ_KEYS)
-    assert page.evaluate(SHOWN_LAYER) == "encoder.1"
+    page.evaluate(READ_KEYS_SCRIPT)
+    assert page.evaluate(SHOWN_LAYER_SCRIPT) == "encoder.1"
     expect(page.get_by_label("Example", exact=True)).to_have_value("1")
     expect(page.locator("main h1")).to_have_count(0)
     assert page.title() == "Sequential"
@@ -460,7 +464,7 @@ def test_a_page_follows_the_readers_theme(
     open_offline: Callable[..., Page], lesson_page: Path, scheme: str
 ) -> None:
     page = open_offline(lesson_page, color_scheme=scheme)
-    page.evaluate(READ_KEYS)
+    page.evaluate(READ_KEYS_SCRIPT)
     assert page.locator(".nbglcnn").get_attribute("data-theme") == scheme
     shot = np.array(Image.open(io.BytesIO(page.screenshot())).convert("L"))
     assert (shot[5, 5] > 200) == (scheme == "light")
@@ -491,7 +495,7 @@ def test_names_and_texts_with_markup_are_text(
         classes=[evil, "b"],
     )
     page = open_offline(path)
-    keys = page.evaluate(READ_KEYS)
+    keys = page.evaluate(READ_KEYS_SCRIPT)
     assert any("<script>" in key for key in keys)
     page.wait_for_timeout(300)
     assert page.evaluate("window.pwned") is None
@@ -506,7 +510,7 @@ def test_the_policy_stops_scripts_and_requests(
 ) -> None:
     page = new_page("llvmpipe", offline=True)
     page.goto(lesson_page.as_uri())
-    page.evaluate(READ_KEYS)
+    page.evaluate(READ_KEYS_SCRIPT)
     blocked = page.evaluate(
         """async () => {
           const blocked = [];
@@ -536,7 +540,9 @@ def test_the_page_works_in_a_frame(open_offline: Callable[..., Page], lesson_pag
     )
     page = open_offline(frame)
     inner = page.frames[1]
-    found = np.frombuffer(base64.b64decode(inner.evaluate(READ_VALUE, "encoder.0")), np.float32)
+    found = np.frombuffer(
+        base64.b64decode(inner.evaluate(READ_VALUE_SCRIPT, "encoder.0")), np.float32
+    )
     expected = hook_values(autoencoder(3), pictures(3))["encoder.0"]
     assert_equal(found.reshape(expected.shape), expected, rtol=1e-4)
 
@@ -582,7 +588,7 @@ def test_a_lost_context_comes_back_in_a_page(
         " return (window.gl = get.apply(this, a)); };"
     )
     page.goto(lesson_page.as_uri())
-    page.evaluate(READ_KEYS)
+    page.evaluate(READ_KEYS_SCRIPT)
     page.evaluate(
         """async () => {
           const lose = window.gl.getExtension('WEBGL_lose_context');
@@ -606,12 +612,12 @@ def reachable_files(*entries: Path) -> set[str]:
         found.add(file)
         names = re.findall(r'(?:from|import) "(\.[^"]+)"', file.read_text("utf-8"))
         pending += [(file.parent / name).resolve() for name in names]
-    return {str(file.relative_to(SOURCES)) for file in found}
+    return {str(file.relative_to(SOURCES_FOLDER)) for file in found}
 
 
 def test_a_page_has_the_notebooks_engine_and_views_and_no_other() -> None:
-    notebook = reachable_files(SOURCES / "widget.ts")
-    page = reachable_files(SOURCES / "page.ts")
+    notebook = reachable_files(SOURCES_FOLDER / "widget.ts")
+    page = reachable_files(SOURCES_FOLDER / "page.ts")
     assert {"engine/engine.ts", "views/app.tsx", "webgl/session.ts"} <= page & notebook
     own = {file for file in page - notebook if not file.startswith(("page.ts", "page/"))}
     assert own == {"named_arrays.ts"}  # runtime.js uses it, too

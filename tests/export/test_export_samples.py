@@ -14,18 +14,18 @@ import nbglcnn
 from exported_html import read_export
 from fault_injection import (
     CORRUPT_UPLOADS_SCRIPT,
-    LAST_VALUE,
-    MISCOMPILE_ALL,
+    LAST_EXAMPLE_VALUE,
+    MISCOMPILE_ALL_REPLACEMENT,
     MISCOMPILE_SCRIPT,
     SKIP_DRAWS_SCRIPT,
 )
 from nbglcnn import transforms
 from viewer_models import LargeProducts, autoencoder, pictures
 
-RUN_INPUT = """async (numbers) => {
+RUN_INPUT_SCRIPT = """async (numbers) => {
   await (await window.nbglcnn).run(new Float32Array(numbers));
 }"""
-ALL_MATCH = "10 of 10 layers match PyTorch"
+ALL_MATCH_TEXT = "10 of 10 layers match PyTorch"
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_a_page_says_on_its_readers_device_how_many_layers_match(
     open_offline: Callable[..., Page], page_path: Path, backend: str
 ) -> None:
     line = status_line(open_offline(page_path, backend))
-    expect(line).to_contain_text(ALL_MATCH)
+    expect(line).to_contain_text(ALL_MATCH_TEXT)
     expect(line).to_contain_text("in samples of each, at ")
     expect(line).not_to_contain_text("not compared")
 
@@ -67,10 +67,10 @@ def test_samples_are_few_numbers_at_places_that_do_not_change(
 def test_a_device_that_computes_wrong_is_told_where_it_first_differs(
     open_offline: Callable[..., Page], page_path: Path
 ) -> None:
-    wrong = f"{MISCOMPILE_SCRIPT}; window.miscompiled = [{MISCOMPILE_ALL}];"
+    wrong = f"{MISCOMPILE_SCRIPT}; window.miscompiled = [{MISCOMPILE_ALL_REPLACEMENT}];"
     line = status_line(open_offline(page_path, script=wrong))
     expect(line).to_contain_text("first difference at encoder.0")
-    expect(line).not_to_contain_text(ALL_MATCH)
+    expect(line).not_to_contain_text(ALL_MATCH_TEXT)
 
 
 def test_a_device_that_goes_wrong_later_is_noticed_without_python(
@@ -78,11 +78,11 @@ def test_a_device_that_goes_wrong_later_is_noticed_without_python(
 ) -> None:
     page = open_offline(page_path, script=SKIP_DRAWS_SCRIPT)
     line = status_line(page)
-    expect(line).to_contain_text(ALL_MATCH)
+    expect(line).to_contain_text(ALL_MATCH_TEXT)
     page.evaluate("() => { window.skips = true; }")
-    page.evaluate(RUN_INPUT, pictures(3).ravel().tolist())  # run its own example again
+    page.evaluate(RUN_INPUT_SCRIPT, pictures(3).ravel().tolist())  # run its own example again
     expect(line).to_contain_text("first difference at")
-    expect(line).not_to_contain_text(ALL_MATCH)
+    expect(line).not_to_contain_text(ALL_MATCH_TEXT)
 
 
 def test_what_is_shown_of_another_input_is_said_not_to_be_compared(
@@ -90,10 +90,10 @@ def test_what_is_shown_of_another_input_is_said_not_to_be_compared(
 ) -> None:
     page = open_offline(page_path)
     line = status_line(page)
-    expect(line).to_contain_text(ALL_MATCH)
-    page.evaluate(RUN_INPUT, pictures(4).ravel().tolist())
+    expect(line).to_contain_text(ALL_MATCH_TEXT)
+    page.evaluate(RUN_INPUT_SCRIPT, pictures(4).ravel().tolist())
     expect(line).to_contain_text("the current values are not compared: another input")
-    page.evaluate(RUN_INPUT, pictures(3).ravel().tolist())
+    page.evaluate(RUN_INPUT_SCRIPT, pictures(3).ravel().tolist())
     expect(line).not_to_contain_text("not compared")
 
 
@@ -105,7 +105,7 @@ def test_bends_of_a_page_are_in_its_samples_and_others_are_not_compared(
     page = open_offline(viewer.to_html(tmp_path / "bent.html"))
     viewer.close()
     line = status_line(page)
-    expect(line).to_contain_text(f"{ALL_MATCH}")
+    expect(line).to_contain_text(f"{ALL_MATCH_TEXT}")
     expect(line).to_contain_text("with bends applied")
     page.evaluate("async () => (await window.nbglcnn).edit([])")
     expect(line).to_contain_text("the current values are not compared: other bends")
@@ -128,7 +128,7 @@ def test_equal_examples_that_differ_by_a_bit_are_told_though_each_matches(
     model = nn.Sequential(nn.Conv2d(1, 3, 1), nn.ReLU()).eval()
     nn.init.ones_(model[0].weight)
     example = pictures(5)[:1].copy()
-    example.ravel()[-1] = LAST_VALUE
+    example.ravel()[-1] = LAST_EXAMPLE_VALUE
     path = nbglcnn.export_html(model, np.concatenate([example] * 3), tmp_path / "twins.html")
     expect(status_line(open_offline(path))).to_contain_text("2 of 2 layers match PyTorch")
     line = status_line(open_offline(path, script=CORRUPT_UPLOADS_SCRIPT))

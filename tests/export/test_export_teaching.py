@@ -14,31 +14,33 @@ from playwright.sync_api import Page, expect
 from torch import nn
 
 import nbglcnn
-from accessibility import AXE_SCRIPT, RULES, RUN_AXE
+from accessibility import AXE_SCRIPT, RULES, RUN_AXE_SCRIPT
 from firefox import FirefoxPage, firefox_page, missing_packages
 from nbglcnn import InputError, Viewer
-from readability import assert_detected, faults_by_width
-from teaching_data import FAKE_CAMERA, bar_pictures
+from readability import assert_checks_detect, layout_faults_by_width
+from teaching_data import FAKE_CAMERA_SCRIPT, bar_pictures
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "notebooks"))
 from fashion_autoencoder import load_autoencoder
 from polling import wait_frames
 
-CLICK = """(selector) => {
+CLICK_SCRIPT = """(selector) => {
   const found = [...document.querySelectorAll(selector)];
   found[0].scrollIntoView({ block: 'center' });
   found[0].click();
 }"""
-COLLECT_BUTTON = "[data-class='{}'] .nbg-collect"
-SCROLL_INTO_VIEW = """(selector) => {
+COLLECT_BUTTON_SELECTOR = "[data-class='{}'] .nbg-collect"
+SCROLL_INTO_VIEW_SCRIPT = """(selector) => {
   const found = document.querySelector(selector);
   found.scrollIntoView({ block: 'center' });
   const { left, top, width, height } = found.getBoundingClientRect();
   return [left + width / 2, top + height / 2];
 }"""
-COUNT = "Number(document.querySelector(\"[data-class='{}'] [data-count]\").dataset.count)"
-VERDICT = "document.querySelector('[data-verdict]')?.dataset.verdict === '{}'"
-PROBABILITIES = """async () => {
+EXAMPLE_COUNT_SCRIPT = (
+    "Number(document.querySelector(\"[data-class='{}'] [data-count]\").dataset.count)"
+)
+IS_VERDICT_SCRIPT = "document.querySelector('[data-verdict]')?.dataset.verdict === '{}'"
+READ_PROBABILITIES_SCRIPT = """async () => {
   const page = await window.nbglcnn;
   const value = [...await page.read('encoder.6')];
   await new Promise((done) => setTimeout(done, 500));
@@ -53,17 +55,17 @@ def open_offline(exported_page: Callable[..., Page]) -> Callable[..., Page]:
     return partial(exported_page, viewport={"width": 1300, "height": 1000})
 
 
-def wait_for_condition(page: Page | FirefoxPage, words: str) -> None:
-    page.wait_for_function(f"() => {words}", timeout=60_000)
+def wait_for_condition(page: Page | FirefoxPage, expression: str) -> None:
+    page.wait_for_function(f"() => {expression}", timeout=60_000)
 
 
 def teach_by_camera(page: Page | FirefoxPage) -> None:
     """Teach two classes by the camera, and check that they are distinguished."""
-    page.evaluate(FAKE_CAMERA)
+    page.evaluate(FAKE_CAMERA_SCRIPT)
     page.evaluate("async () => { await window.nbglcnn; }")
-    page.evaluate(CLICK, ".nbg-chosen-source")
+    page.evaluate(CLICK_SCRIPT, ".nbg-chosen-source")
     wait_for_condition(page, "document.querySelector('[data-kind=webcam]')")
-    page.evaluate(CLICK, "[data-kind=webcam]")
+    page.evaluate(CLICK_SCRIPT, "[data-kind=webcam]")
     words = "one.innerText === 'Start the camera'"
     start = f"[...document.querySelectorAll('button')].find((one) => {words})"
     wait_for_condition(page, start)
@@ -71,21 +73,21 @@ def teach_by_camera(page: Page | FirefoxPage) -> None:
     wait_for_condition(
         page, "/[1-9][0-9]* pictures.s/.test(document.querySelector('.nbglcnn').innerText)"
     )
-    page.evaluate(CLICK, ".nbg-drawer-close")
+    page.evaluate(CLICK_SCRIPT, ".nbg-drawer-close")
     for kind in ("cup", "hand"):
         page.evaluate("(kind) => { camera.shows = kind; }", kind)
         wait_frames(page, 90)
-        x, y = page.evaluate(SCROLL_INTO_VIEW, COLLECT_BUTTON.format(kind))
+        x, y = page.evaluate(SCROLL_INTO_VIEW_SCRIPT, COLLECT_BUTTON_SELECTOR.format(kind))
         page.mouse.move(x, y)
         page.mouse.down()
         try:
-            wait_for_condition(page, f"{COUNT.format(kind)} >= 8")
+            wait_for_condition(page, f"{EXAMPLE_COUNT_SCRIPT.format(kind)} >= 8")
         finally:
             page.mouse.up()
-    wait_for_condition(page, VERDICT.format("hand"))
+    wait_for_condition(page, IS_VERDICT_SCRIPT.format("hand"))
     for kind in ("cup", "hand"):
         page.evaluate("(kind) => { camera.shows = kind; }", kind)
-        wait_for_condition(page, VERDICT.format(kind))
+        wait_for_condition(page, IS_VERDICT_SCRIPT.format(kind))
 
 
 def test_the_camera_teaches_two_classes_in_a_page(
@@ -98,7 +100,7 @@ def test_the_camera_teaches_two_classes_in_a_page(
     expect(page.locator(".nbg-teach")).to_contain_text("Pictures never leave this page.")
     page.get_by_role("button", name="Pause the source").click()
     wait_frames(page, 60)
-    now = page.evaluate(PROBABILITIES)
+    now = page.evaluate(READ_PROBABILITIES_SCRIPT)
     with page.expect_download() as download:
         page.get_by_role("button", name="Save to a file").click()
     file = tmp_path / "taught.safetensors"
@@ -134,11 +136,11 @@ def test_what_a_viewer_has_taught_goes_along(
     expect(page.get_by_role("tab", name="Teach")).to_have_attribute("aria-selected", "true")
     expect(page.locator("canvas[data-example=here]")).to_have_count(10)
     expect(page.locator("[data-verdict]")).to_have_attribute("data-verdict", "hand")
-    now = page.evaluate(PROBABILITIES)
+    now = page.evaluate(READ_PROBABILITIES_SCRIPT)
     np.testing.assert_allclose(now["chances"], list(teaching.probabilities.values()), atol=1e-5)
     page.get_by_role("button", name="Train").click()
     expect(page.locator("[data-busy='']")).to_contain_text("Trained on 10 examples")
-    again = page.evaluate(PROBABILITIES)
+    again = page.evaluate(READ_PROBABILITIES_SCRIPT)
     np.testing.assert_allclose(again["chances"], now["chances"], atol=1e-5)
     file = teaching.save(tmp_path / "saved.safetensors")
     page.get_by_role("button", name="Remove class cup").click()
@@ -222,15 +224,15 @@ def test_the_tab_breaks_no_serious_rule_of_accessibility_and_can_be_read(
     for width in (1200, 420):
         page.set_viewport_size({"width": width, "height": 1000})
         page.wait_for_timeout(300)
-        assert page.evaluate(RUN_AXE, RULES[theme]) == []
+        assert page.evaluate(RUN_AXE_SCRIPT, RULES[theme]) == []
         assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
     widths = sweep_widths(*((620, 1120) if theme == "light" else (848,)))
-    assert faults_by_width(page, widths) == {}
+    assert layout_faults_by_width(page, widths) == {}
     page.locator(".nbg-chosen-source").click()
     page.locator("[data-kind=drawing]").click()
-    assert faults_by_width(page, widths) == {}, "with the drawer above"
+    assert layout_faults_by_width(page, widths) == {}, "with the drawer above"
     if theme == "light":
-        assert_detected(
+        assert_checks_detect(
             page,
             {
                 ".nbg-taught-name > input { width: 150px }": "cut off",

@@ -21,28 +21,28 @@ from torch.nn import functional as F
 import nbglcnn
 from assertions import assert_equal
 from nbglcnn.errors import InputError
-from nbglcnn.features.edits.records import Edit, to_dict
-from nbglcnn.features.export.export import PAGE_SCRIPT
+from nbglcnn.features.edits.records import Edit, edits_to_dicts
+from nbglcnn.features.export.export import PAGE_SCRIPT_PATH
 from onnx_models import randn, small_model
 from polling import retry_until_passes
 from training_checks import train_in_torch
-from webgl_page import NO_FLOAT32
+from webgl_page import DISABLE_FLOAT32_SCRIPT
 
 SEED = 7
 # Encodes an array in the page as base64 of its bytes.
-BASE64 = """(data) => {
+ENCODE_BASE64_SCRIPT = """(data) => {
   const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
   return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(''));
 }"""
-SET_PAGE_HIDDEN = """(hidden) => {
+SET_PAGE_HIDDEN_SCRIPT = """(hidden) => {
   Object.defineProperty(document, 'hidden', { get: () => hidden, configurable: true });
   document.dispatchEvent(new Event('visibilitychange'));
 }"""
-KEEP_GL_CONTEXT = """
+KEEP_GL_CONTEXT_SCRIPT = """
 const get = OffscreenCanvas.prototype.getContext;
 OffscreenCanvas.prototype.getContext = function (...a) { return (window.gl = get.apply(this, a)); };
 """
-LOSE_CONTEXT = """async () => {
+LOSE_CONTEXT_SCRIPT = """async () => {
   const lose = window.gl.getExtension('WEBGL_lose_context');
   lose.loseContext();
   await new Promise((done) => setTimeout(done, 300));
@@ -68,7 +68,7 @@ def examples() -> tuple[np.ndarray, np.ndarray]:
 
 
 X, Y = examples()
-FLOATS = X.astype(np.float32) / 255
+FLOAT_EXAMPLES = X.astype(np.float32) / 255
 SGD = nbglcnn.SGD(0.05, momentum=0.9)
 TRAIN_OPTIONS: dict[str, Any] = {
     "data": (X, Y), "loss": "cross_entropy", "optimizer": SGD, "batch_size": 16,
@@ -94,7 +94,7 @@ def exported_pages(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Pat
     for weights in ("given", "random"):
         train = {**TRAIN_OPTIONS, "weights": weights, "seed": SEED}
         path = folder / f"{weights}.html"
-        found[weights] = nbglcnn.export_html(network(), FLOATS[:2], path, train=train)
+        found[weights] = nbglcnn.export_html(network(), FLOAT_EXAMPLES[:2], path, train=train)
     return found
 
 
@@ -104,33 +104,33 @@ def open_offline(exported_page: Callable[..., Page]) -> Callable[..., Page]:
     return partial(exported_page, viewport={"width": 1300, "height": 1000})
 
 
-def evaluate_json(page: Page, words: str) -> Any:
+def evaluate_json(page: Page, expression: str) -> Any:
     """The result of an expression on the page's promise `webgl_page`, or its error message."""
     return page.evaluate(
         f"""async () => {{
           const page = await window.nbglcnn;
-          try {{ return await ({words}); }} catch (error) {{ return error.message; }}
+          try {{ return await ({expression}); }} catch (error) {{ return error.message; }}
         }}"""
     )
 
 
-def evaluate_array(page: Page, words: str) -> np.ndarray:
+def evaluate_array(page: Page, expression: str) -> np.ndarray:
     """The result of an expression, as an array of float32."""
-    text = evaluate_json(page, f"(async () => ({BASE64})(await {words}))()")
+    text = evaluate_json(page, f"(async () => ({ENCODE_BASE64_SCRIPT})(await {expression}))()")
     return np.frombuffer(base64.b64decode(text), np.float32)
 
 
 def download_weights(page: Page, path: Path) -> dict[str, torch.Tensor]:
     """Save the weights file that a page provides, and load it with PyTorch."""
-    text = evaluate_json(page, f"(async () => ({BASE64})(await page.weights()))()")
+    text = evaluate_json(page, f"(async () => ({ENCODE_BASE64_SCRIPT})(await page.weights()))()")
     path.write_bytes(base64.b64decode(text))
     return safetensors.torch.load_file(path)
 
 
-def wait_for_steps(page: Page, enough: Callable[[int], bool]) -> None:
-    """Wait until the number of steps satisfies `enough`."""
+def wait_for_steps(page: Page, condition: Callable[[int], bool]) -> None:
+    """Wait until the number of steps satisfies `condition`."""
     end = time.monotonic() + 20
-    while not enough(evaluate_json(page, "page.losses.length")):
+    while not condition(evaluate_json(page, "page.losses.length")):
         assert time.monotonic() < end
         page.wait_for_timeout(50)
 
@@ -155,7 +155,7 @@ def test_twelve_steps_are_pytorchs_and_the_weights_load_there(
                  begun[5].weight.detach().numpy(), rtol=0)  # fmt: skip
     assert evaluate_json(page, "page.step(12)") is None
     right = train_in_torch(
-        begun, torch.from_numpy(FLOATS[:48]), torch.from_numpy(Y[:48]), F.cross_entropy,
+        begun, torch.from_numpy(FLOAT_EXAMPLES[:48]), torch.from_numpy(Y[:48]), F.cross_entropy,
         lambda p: torch.optim.SGD(p, 0.05, momentum=0.9), steps=12, size=16,
     )  # fmt: skip
     np.testing.assert_allclose(evaluate_array(page, "page.losses"), right.losses, rtol=1e-4)
@@ -167,14 +167,14 @@ def test_twelve_steps_are_pytorchs_and_the_weights_load_there(
     model.load_state_dict(state)
     assert_equal(evaluate_array(page, "page.read('5.weight')").reshape(10, 392),
                  state["5.weight"].numpy(), rtol=0)  # fmt: skip
-    text = base64.b64encode(FLOATS[10:12].tobytes()).decode()
+    text = base64.b64encode(FLOAT_EXAMPLES[10:12].tobytes()).decode()
     output = evaluate_array(
         page,
         f"page.run(new Float32Array(Uint8Array.from(atob('{text}'), "
         "(c) => c.charCodeAt(0)).buffer))",
     )
     with torch.no_grad():
-        expected = model(torch.from_numpy(FLOATS[10:12])).numpy()
+        expected = model(torch.from_numpy(FLOAT_EXAMPLES[10:12])).numpy()
     assert np.abs(output.reshape(2, 10) - expected).max() <= 1e-5 * np.abs(expected).max()
     evaluate_json(page, "page.step(1)")  # the input that was run has no effect on training
     assert evaluate_json(page, "page.losses.length") == 13
@@ -198,7 +198,7 @@ def test_what_the_reader_bends_is_learned_from(
         model[2].register_forward_hook(bent)
 
     right = train_in_torch(
-        network(), torch.from_numpy(FLOATS[:48]), torch.from_numpy(Y[:48]), F.cross_entropy,
+        network(), torch.from_numpy(FLOAT_EXAMPLES[:48]), torch.from_numpy(Y[:48]), F.cross_entropy,
         lambda p: torch.optim.SGD(p, 0.05, momentum=0.9), steps=8, size=16, prepared=prepared,
     )  # fmt: skip
     evaluate_json(page, "page.step(3)")
@@ -206,7 +206,7 @@ def test_what_the_reader_bends_is_learned_from(
     page.get_by_role("tab", name="Train").click()
     ticks = page.locator(".nbg-chart-mark")
     expect(ticks).to_have_count(0)
-    assert evaluate_json(page, f"page.edit({json.dumps(to_dict([edit]))})") is None
+    assert evaluate_json(page, f"page.edit({json.dumps(edits_to_dicts([edit]))})") is None
     expect(ticks).to_have_count(2)  # one on each of the two curves
     evaluate_json(page, "page.step(5)")
     np.testing.assert_allclose(evaluate_array(page, "page.losses"), right.losses, rtol=2e-4)
@@ -217,7 +217,7 @@ def test_drawing_weights_changes_neither_the_model_nor_the_process(tmp_path: Pat
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     torch.manual_seed(11)
     state = torch.get_rng_state()
-    viewer = nbglcnn.Viewer(model, FLOATS[:2])
+    viewer = nbglcnn.Viewer(model, FLOAT_EXAMPLES[:2])
     train = {**TRAIN_OPTIONS, "weights": "random", "seed": SEED}
     viewer.to_html(tmp_path / "page.html", train=train)
     assert torch.equal(torch.get_rng_state(), state)
@@ -298,14 +298,14 @@ def test_a_checkpoint_is_looked_at_and_gone_back_to(
 def test_a_hidden_page_pauses_and_a_lost_context_goes_on_from_the_last_state(
     open_offline: Callable[..., Page], exported_pages: Mapping[str, Path]
 ) -> None:
-    page = open_offline(exported_pages["given"], script=KEEP_GL_CONTEXT)
+    page = open_offline(exported_pages["given"], script=KEEP_GL_CONTEXT_SCRIPT)
     open_training_tab(page)
     evaluate_json(page, "page.step(3)")
     # The context is restored while training is paused, too.
     learned, output = (
         evaluate_array(page, f"page.read('{key}')") for key in ("5.weight", "output")
     )
-    page.evaluate(LOSE_CONTEXT)
+    page.evaluate(LOSE_CONTEXT_SCRIPT)
     expect(page.locator(".nbg-train-now")).to_contain_text("training continues from step 3")
     expect(page.locator(".nbg-phase-ready")).to_be_visible()
     assert_equal(evaluate_array(page, "page.read('5.weight')"), learned, rtol=0)
@@ -314,14 +314,14 @@ def test_a_hidden_page_pauses_and_a_lost_context_goes_on_from_the_last_state(
     )
     evaluate_json(page, "page.train()")
     wait_for_steps(page, lambda n: n > 6)
-    page.evaluate(SET_PAGE_HIDDEN, True)
+    page.evaluate(SET_PAGE_HIDDEN_SCRIPT, True)
     expect(page.locator(".nbg-train[data-phase=hidden]")).to_be_visible()
     count = evaluate_json(page, "page.losses.length")
     page.wait_for_timeout(300)
     assert evaluate_json(page, "page.losses.length") <= count + 1  # plus the step in flight
-    page.evaluate(SET_PAGE_HIDDEN, False)
+    page.evaluate(SET_PAGE_HIDDEN_SCRIPT, False)
     expect(page.locator(".nbg-train[data-phase=running]")).to_be_visible()
-    page.evaluate(LOSE_CONTEXT)
+    page.evaluate(LOSE_CONTEXT_SCRIPT)
     # The first context loss was at step 3 too; no step is lost if the last one was just saved.
     again = re.compile(r"continues from step (?:(?!3\b)\d+|3; the (?:step|\d+ steps) after)")
     expect(page.locator(".nbg-train-now")).to_contain_text(again)
@@ -329,7 +329,7 @@ def test_a_hidden_page_pauses_and_a_lost_context_goes_on_from_the_last_state(
     wait_for_steps(page, lambda n: n > count + 3)
     evaluate_json(page, "page.pause()")
     right = train_in_torch(
-        network(), torch.from_numpy(FLOATS[:48]), torch.from_numpy(Y[:48]), F.cross_entropy,
+        network(), torch.from_numpy(FLOAT_EXAMPLES[:48]), torch.from_numpy(Y[:48]), F.cross_entropy,
         lambda p: torch.optim.SGD(p, 0.05, momentum=0.9),
         steps=evaluate_json(page, "page.losses.length"), size=16,
     )  # fmt: skip
@@ -340,8 +340,8 @@ def test_it_ends_where_it_was_told_to(open_offline: Callable[..., Page], tmp_pat
     train = {**TRAIN_OPTIONS, "steps": 4, "optimizer": nbglcnn.Adam(lambda step: 0.01 / (step + 1))}
     lesson = [{"text": "## It learns", "view": {"name": "train"}}]
     path = tmp_path / "a.html"
-    nbglcnn.export_html(network(), FLOATS[:2], path, steps=lesson, train=train)
-    page = open_offline(path, script=KEEP_GL_CONTEXT)
+    nbglcnn.export_html(network(), FLOAT_EXAMPLES[:2], path, steps=lesson, train=train)
+    page = open_offline(path, script=KEEP_GL_CONTEXT_SCRIPT)
     expect(page.locator(".nbg-train[data-phase=paused]")).to_be_visible()
     assert not [
         key for key in evaluate_json(page, "page.keys") if "train" in key or "evaluate" in key
@@ -350,7 +350,7 @@ def test_it_ends_where_it_was_told_to(open_offline: Callable[..., Page], tmp_pat
     expect(page.locator(".nbg-train[data-phase=stopped]")).to_be_visible()
     assert evaluate_json(page, "page.losses.length") == 4
     learned = evaluate_array(page, "page.read('5.weight')")
-    page.evaluate(LOSE_CONTEXT)
+    page.evaluate(LOSE_CONTEXT_SCRIPT)
     expect(page.locator(".nbg-train-now")).to_contain_text("the weights are those of step 4")
     assert_equal(evaluate_array(page, "page.read('5.weight')"), learned, rtol=0)
     expect(page.locator(".nbg-train-now")).to_contain_text("Stopped. Reset starts again.")
@@ -359,15 +359,15 @@ def test_it_ends_where_it_was_told_to(open_offline: Callable[..., Page], tmp_pat
     expect(page.locator(".nbg-train[data-phase=paused]")).to_be_visible()
     assert evaluate_json(page, "page.step(2)") is None
     right = train_in_torch(
-        network(), torch.from_numpy(FLOATS[:48]), torch.from_numpy(Y[:48]), F.cross_entropy,
+        network(), torch.from_numpy(FLOAT_EXAMPLES[:48]), torch.from_numpy(Y[:48]), F.cross_entropy,
         lambda p: torch.optim.Adam(p, 0.01), steps=2, size=16, rate=lambda step: 0.01 / (step + 1),
     )  # fmt: skip
     np.testing.assert_allclose(evaluate_array(page, "page.losses"), right.losses, rtol=1e-4)
 
 
-CURRENT_PICTURES = """() => [...document.querySelectorAll('.nbg-checkpoint-now canvas')].map(
+CURRENT_PICTURES_SCRIPT = """() => [...document.querySelectorAll('.nbg-checkpoint-now canvas')].map(
   (canvas) => canvas.toDataURL())"""
-LAST_CHECKPOINT_PICTURES = """() => [...document.querySelectorAll(
+LAST_CHECKPOINT_PICTURES_SCRIPT = """() => [...document.querySelectorAll(
   '.nbg-checkpoint-rows > :last-child canvas')].map((canvas) => canvas.toDataURL())"""
 
 
@@ -377,12 +377,12 @@ def test_what_was_out_of_sight_while_it_trained_shows_the_last_step(
 ) -> None:
     train = {**TRAIN_OPTIONS, **({"steps": 6} if how == "train" else {})}
     path = tmp_path / "a.html"
-    nbglcnn.export_html(network(), FLOATS[:2], path, train=train)
+    nbglcnn.export_html(network(), FLOAT_EXAMPLES[:2], path, train=train)
     page = open_offline(path)
     open_training_tab(page)
     evaluate_json(page, "page.step(1)")
     page.get_by_label("Layer of the checkpoints").select_option(index=0)
-    first = page.evaluate(CURRENT_PICTURES)
+    first = page.evaluate(CURRENT_PICTURES_SCRIPT)
     page.evaluate("() => { document.body.style.paddingTop = '9000px'; scrollTo(0, 0); }")
     page.wait_for_function(
         "() => document.querySelector('.nbglcnn').getBoundingClientRect().y > 5e3"
@@ -394,9 +394,9 @@ def test_what_was_out_of_sight_while_it_trained_shows_the_last_step(
     learned = evaluate_array(page, "page.read('0.weight')")
     page.evaluate("() => { document.body.style.paddingTop = '0'; }")
     page.locator(".nbg-checkpoint-now").scroll_into_view_if_needed()
-    last = page.evaluate(LAST_CHECKPOINT_PICTURES)
-    retry_until_passes(page, lambda: _assert_same(page.evaluate(CURRENT_PICTURES), last))
-    assert len(last) > 1 and page.evaluate(CURRENT_PICTURES) != first
+    last = page.evaluate(LAST_CHECKPOINT_PICTURES_SCRIPT)
+    retry_until_passes(page, lambda: _assert_same(page.evaluate(CURRENT_PICTURES_SCRIPT), last))
+    assert len(last) > 1 and page.evaluate(CURRENT_PICTURES_SCRIPT) != first
     expect(page.locator(".nbg-checkpoint-now .nbg-answer")).not_to_have_count(0)
     # The gradients are restored too, as are the update ratios of the last step.
     captions = page.locator(".nbg-learning figcaption").all_inner_texts()
@@ -413,9 +413,9 @@ def _assert_same(a: list[str], b: list[str]) -> None:
 def test_a_device_of_16_bits_says_why_it_cannot_train_and_shows_the_rest(
     open_offline: Callable[..., Page], exported_pages: Mapping[str, Path]
 ) -> None:
-    page = open_offline(exported_pages["given"], script=f"({NO_FLOAT32})();")
+    page = open_offline(exported_pages["given"], script=f"({DISABLE_FLOAT32_SCRIPT})();")
     with torch.no_grad():
-        expected = network()(torch.from_numpy(FLOATS[:2])).numpy()
+        expected = network()(torch.from_numpy(FLOAT_EXAMPLES[:2])).numpy()
     assert_equal(evaluate_array(page, "page.read('output')").reshape(2, 10), expected, rtol=2e-2)
     page.get_by_role("tab", name="Train").click()
     expect(page.locator(".nbg-train")).to_contain_text("This device supports only float16 values")
@@ -428,9 +428,9 @@ def test_a_device_of_16_bits_says_why_it_cannot_train_and_shows_the_rest(
 def test_a_page_without_training_has_nothing_of_it(
     open_offline: Callable[..., Page], tmp_path: Path
 ) -> None:
-    path = nbglcnn.export_html(network(), FLOATS[:2], tmp_path / "page.html")
+    path = nbglcnn.export_html(network(), FLOAT_EXAMPLES[:2], tmp_path / "page.html")
     text = path.read_text("utf-8")
-    assert PAGE_SCRIPT.read_text("utf-8").strip() in text
+    assert PAGE_SCRIPT_PATH.read_text("utf-8").strip() in text
     # The Plan, the input, and samples of the layers.
     assert text.count('<script type="application/octet-stream"') == 3
     page = open_offline(path)
@@ -440,7 +440,9 @@ def test_a_page_without_training_has_nothing_of_it(
     expect(tabs).to_have_text(["Network", "Layer", "Profile"])
     expect(page.locator(".nbg-train-controls")).to_have_count(0)
     with pytest.raises(InputError, match="the view 'train' needs a page that trains"):
-        nbglcnn.export_html(network(), FLOATS[:2], path, steps=[{"view": {"name": "train"}}])
+        nbglcnn.export_html(
+            network(), FLOAT_EXAMPLES[:2], path, steps=[{"view": {"name": "train"}}]
+        )
 
 
 class PartlyTrained(nn.Module):
@@ -463,7 +465,9 @@ def test_the_file_has_all_of_the_state_dict(
     torch.manual_seed(5)
     model = PartlyTrained().eval()
     train = {**TRAIN_OPTIONS, "parameters": ["line"]}
-    page = open_offline(nbglcnn.export_html(model, FLOATS[:2], tmp_path / "a.html", train=train))
+    page = open_offline(
+        nbglcnn.export_html(model, FLOAT_EXAMPLES[:2], tmp_path / "a.html", train=train)
+    )
     evaluate_json(page, "page.step(3)")
     state = download_weights(page, tmp_path / "a.safetensors")
     own = model.state_dict()
@@ -473,7 +477,7 @@ def test_the_file_has_all_of_the_state_dict(
     for name in own:
         assert torch.equal(state[name], own[name]) is not name.startswith(("line", "norm.running"))
     with torch.no_grad():
-        expected = other(torch.from_numpy(FLOATS[:2])).numpy()
+        expected = other(torch.from_numpy(FLOAT_EXAMPLES[:2])).numpy()
     found = evaluate_array(page, "page.read('output')").reshape(2, 10)
     assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()
 
@@ -481,7 +485,7 @@ def test_the_file_has_all_of_the_state_dict(
 def test_a_viewer_writes_the_training_that_it_was_given(
     open_offline: Callable[..., Page], tmp_path: Path
 ) -> None:
-    viewer = nbglcnn.Viewer(network(), FLOATS[:2])
+    viewer = nbglcnn.Viewer(network(), FLOAT_EXAMPLES[:2])
     with pytest.raises(InputError, match=r"train=True: this Viewer has no training"):
         viewer.to_html(tmp_path / "page.html", train=True)
     viewer.train((X, Y), "cross_entropy", SGD, 16, steps=2, shuffle=False)
@@ -495,7 +499,7 @@ def test_a_viewer_writes_the_training_that_it_was_given(
     viewer.close()
 
 
-class Bare(nn.Module):
+class UnownedParameter(nn.Module):
     """Has a parameter outside of any module."""
 
     def __init__(self) -> None:
@@ -528,7 +532,9 @@ def test_what_cannot_be_trained_is_refused(
 ) -> None:
     asked = {**TRAIN_OPTIONS, **train}
     with pytest.raises(InputError) as found:
-        nbglcnn.export_html(network(), FLOATS[:2], tmp_path / "a.html", train=asked, **options)
+        nbglcnn.export_html(
+            network(), FLOAT_EXAMPLES[:2], tmp_path / "a.html", train=asked, **options
+        )
     assert words in str(found.value)
     assert not list(tmp_path.iterdir())
 
@@ -539,21 +545,23 @@ def test_what_cannot_be_trained_is_refused(
 )
 def test_what_is_no_training_is_refused(tmp_path: Path, train: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        nbglcnn.export_html(network(), FLOATS[:2], tmp_path / "a.html", train=train)
+        nbglcnn.export_html(network(), FLOAT_EXAMPLES[:2], tmp_path / "a.html", train=train)
 
 
 def test_weights_that_nothing_draws_are_refused(tmp_path: Path) -> None:
-    train = {"data": FLOATS, "weights": "random"}
+    train = {"data": FLOAT_EXAMPLES, "weights": "random"}
     with pytest.raises(InputError, match=r"the model itself \(Bare\) has scale but no reset"):
-        nbglcnn.export_html(Bare().eval(), FLOATS[:2], tmp_path / "page.html", train=train)
+        nbglcnn.export_html(
+            UnownedParameter().eval(), FLOAT_EXAMPLES[:2], tmp_path / "page.html", train=train
+        )
     normed = nn.utils.parametrizations.weight_norm(nn.Conv2d(1, 1, 3, padding=1))
     with pytest.raises(InputError, match=r"computes its weights from other weights"):
-        nbglcnn.export_html(nn.Sequential(normed).eval(), FLOATS[:2], tmp_path / "a.html",
+        nbglcnn.export_html(nn.Sequential(normed).eval(), FLOAT_EXAMPLES[:2], tmp_path / "a.html",
                             train=train)  # fmt: skip
     file, x = small_model(), randn(1, 2, 4, 5)
     with pytest.raises(InputError, match=r"an ONNX model doesn't define how its weights"):
         nbglcnn.export_html(file, x, tmp_path / "page.html", train={**train, "data": x})
-    comparison = nbglcnn.compare(network(), reinitialized(network()), FLOATS[:2])
+    comparison = nbglcnn.compare(network(), reinitialized(network()), FLOAT_EXAMPLES[:2])
     with pytest.raises(InputError, match="a comparison can't be trained"):
         comparison.to_html(tmp_path / "page.html", train=TRAIN_OPTIONS)
     comparison.close()

@@ -23,34 +23,34 @@ from nbglcnn.class_names import (
 )
 from onnx_models import model_of, node, randn
 
-NAMES = ("cat", "dog", "bird")
+CLASS_NAMES = ("cat", "dog", "bird")
 
 
-class Weights(enum.Enum):
+class FakeTorchvisionWeights(enum.Enum):
     """Like torchvision's weights enums: a member's meta has the names."""
 
     DEFAULT = "v1"
 
     @property
     def meta(self) -> dict[str, Any]:
-        return {"categories": list(NAMES)}
+        return {"categories": list(CLASS_NAMES)}
 
 
 @pytest.mark.parametrize(
     "given",
     [
-        list(NAMES),
-        NAMES,
-        np.array(NAMES),
+        list(CLASS_NAMES),
+        CLASS_NAMES,
+        np.array(CLASS_NAMES),
         {0: "cat", 2: "bird", 1: "dog"},
         {"0": "cat", "1": "dog", "2": "bird"},
-        {np.int64(k): name for k, name in enumerate(NAMES)},
-        Weights.DEFAULT,
+        {np.int64(k): name for k, name in enumerate(CLASS_NAMES)},
+        FakeTorchvisionWeights.DEFAULT,
     ],
     ids=lambda given: type(given).__name__,
 )
 def test_names_are_a_list_a_dict_by_index_or_weights(given: Any) -> None:
-    assert to_class_names(given) == NAMES
+    assert to_class_names(given) == CLASS_NAMES
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,10 @@ def test_names_are_a_list_a_dict_by_index_or_weights(given: Any) -> None:
         ({-1: "cat"}, "the key '-1'"),
         ({2**40: "cat"}, "the key '1099511627776'"),
         ({0: None}, r"classes\[0\] is None"),
-        (Weights, r"the enum Weights itself; give one of its members, .* Weights\.DEFAULT"),
+        (
+            FakeTorchvisionWeights,
+            r"the enum FakeTorchvisionWeights itself; .* FakeTorchvisionWeights\.DEFAULT",
+        ),
         (type("W", (), {"meta": {"size": 3}})(), r"whose \.meta has no 'categories'"),
     ],
 )
@@ -85,8 +88,8 @@ def test_a_name_is_one_short_line_of_plain_text() -> None:
 
 
 def test_names_fit_an_output_or_the_error_says_what_there_is() -> None:
-    assert fit_to_outputs(NAMES, {"output": 3}) == NAMES
-    assert fit_to_outputs(NAMES, {"output[0]": 5, "output[1]": 3}) == NAMES
+    assert fit_to_outputs(CLASS_NAMES, {"output": 3}) == CLASS_NAMES
+    assert fit_to_outputs(CLASS_NAMES, {"output[0]": 5, "output[1]": 3}) == CLASS_NAMES
     assert fit_to_outputs(("cat", "", "bird"), {"output": 5}, allow_partial=True) == (
         "cat",
         "",
@@ -95,7 +98,7 @@ def test_names_fit_an_output_or_the_error_says_what_there_is() -> None:
         "",
     )
     for names, some, words in (
-        (NAMES, False, r"3 names, but output has 1,000: give one name for each value.*dict"),
+        (CLASS_NAMES, False, r"3 names, but output has 1,000: give one name for each value.*dict"),
         (("cat",), False, "1 name, but output has 1,000"),
         (("",) * 1000 + ("x",), True, "index 1,000, but output has 1,000:.*counted from 0"),
     ):
@@ -106,16 +109,16 @@ def test_names_fit_an_output_or_the_error_says_what_there_is() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        json.dumps(NAMES),
-        json.dumps(dict(enumerate(NAMES))),
-        str(dict(enumerate(NAMES))),  # as ultralytics writes it
-        str(list(NAMES)),
-        str(NAMES),
+        json.dumps(CLASS_NAMES),
+        json.dumps(dict(enumerate(CLASS_NAMES))),
+        str(dict(enumerate(CLASS_NAMES))),  # as ultralytics writes it
+        str(list(CLASS_NAMES)),
+        str(CLASS_NAMES),
         "{0: \"cat\", 1: 'dog',\n 2: 'bird',}",
     ],
 )
 def test_a_files_names_are_json_or_a_python_literal(text: str) -> None:
-    assert parse_names(text) == NAMES
+    assert parse_names(text) == CLASS_NAMES
 
 
 def test_quotes_in_a_files_names_stay() -> None:
@@ -170,23 +173,25 @@ def classifier(count: int = 3, **metadata: str) -> onnx.ModelProto:
 
 def test_an_onnx_file_names_its_classes_itself() -> None:
     for key in ("names", "classes", "labels"):
-        assert Viewer(classifier(**{key: str(dict(enumerate(NAMES)))})).classes == NAMES
-    first = classifier(labels='["x", "y", "z"]', names="what it likes", classes=json.dumps(NAMES))
-    assert Viewer(first).classes == NAMES
+        assert Viewer(classifier(**{key: str(dict(enumerate(CLASS_NAMES)))})).classes == CLASS_NAMES
+    first = classifier(
+        labels='["x", "y", "z"]', names="what it likes", classes=json.dumps(CLASS_NAMES)
+    )
+    assert Viewer(first).classes == CLASS_NAMES
     assert Viewer(classifier()).classes == ()
     # A detector's four box coordinates precede its classes, so the names don't apply.
-    assert Viewer(classifier(7, names=json.dumps(NAMES))).classes == ()
+    assert Viewer(classifier(7, names=json.dumps(CLASS_NAMES))).classes == ()
 
 
 def test_given_names_go_before_the_files_own_and_none_brings_those_back() -> None:
-    viewer = Viewer(classifier(names=json.dumps(NAMES)), classes=["a", "b", "c"])
+    viewer = Viewer(classifier(names=json.dumps(CLASS_NAMES)), classes=["a", "b", "c"])
     assert viewer.classes == ("a", "b", "c")
     viewer.classes = {1: "only"}
     assert viewer.classes == ("", "only", "")
     viewer.classes = []
     assert viewer.classes == ()
     viewer.classes = None
-    assert viewer.classes == NAMES
+    assert viewer.classes == CLASS_NAMES
 
 
 @pytest.fixture(scope="module")
@@ -199,24 +204,24 @@ def viewer() -> Iterator[Viewer]:
 def test_classes_can_be_set_later_and_what_does_not_fit_changes_nothing(viewer: Viewer) -> None:
     seen = []
     viewer.observe(lambda change: seen.append(change["new"]), "classes")
-    viewer.classes = Weights.DEFAULT
-    assert viewer.classes == NAMES and seen == [NAMES]
+    viewer.classes = FakeTorchvisionWeights.DEFAULT
+    assert viewer.classes == CLASS_NAMES and seen == [CLASS_NAMES]
     for wrong in (["a"], "abc", {"a": 0}):
         with pytest.raises(TraitError, match="classes"):
             viewer.classes = wrong
-    assert viewer.classes == viewer.network.classes == NAMES
+    assert viewer.classes == viewer.network.classes == CLASS_NAMES
     offered = viewer.network.build_manifest()
-    assert json.loads(bytes(offered.blobs[offered.classes])) == list(NAMES)
+    assert json.loads(bytes(offered.blobs[offered.class_names_hash])) == list(CLASS_NAMES)
     viewer.classes = ()
-    assert viewer.network.build_manifest().classes == ""
+    assert viewer.network.build_manifest().class_names_hash == ""
 
 
 def test_pages_get_the_names_and_no_trait_of_a_saved_notebook_has_them(viewer: Viewer) -> None:
-    viewer.classes = NAMES
+    viewer.classes = CLASS_NAMES
     assert "classes" not in viewer.get_state() and "bird" not in repr(viewer.get_state())
     revision = viewer._connection.revision
     viewer.set_state({"classes": ["x", "y", "z"]})  # read-only for pages
-    assert viewer.classes == NAMES and viewer._connection.revision == revision
+    assert viewer.classes == CLASS_NAMES and viewer._connection.revision == revision
 
 
 def test_wrong_names_are_said_before_anything_is_compiled() -> None:
@@ -227,16 +232,16 @@ def test_wrong_names_are_said_before_anything_is_compiled() -> None:
 
 
 def test_a_comparison_takes_names_or_has_those_of_either() -> None:
-    mine, other = classifier(names=json.dumps(NAMES)), classifier(names='["x", "y", "z"]')
+    mine, other = classifier(names=json.dumps(CLASS_NAMES)), classifier(names='["x", "y", "z"]')
     plain, x = classifier(), randn(2, 4)
-    assert nbglcnn.compare(plain, plain, x, classes=NAMES).classes == NAMES
-    assert nbglcnn.compare(mine, plain, x).classes == NAMES
-    assert nbglcnn.compare(plain, mine, x).classes == NAMES
-    assert nbglcnn.compare(mine, mine, x).classes == NAMES
+    assert nbglcnn.compare(plain, plain, x, classes=CLASS_NAMES).classes == CLASS_NAMES
+    assert nbglcnn.compare(mine, plain, x).classes == CLASS_NAMES
+    assert nbglcnn.compare(plain, mine, x).classes == CLASS_NAMES
+    assert nbglcnn.compare(mine, mine, x).classes == CLASS_NAMES
     assert nbglcnn.compare(mine, other, x).classes == ()
-    assert nbglcnn.compare(Viewer(plain, x, classes=NAMES), other, x).classes == ()
-    named = Viewer(plain, x, classes=NAMES)
-    assert nbglcnn.compare(named, plain).classes == NAMES
+    assert nbglcnn.compare(Viewer(plain, x, classes=CLASS_NAMES), other, x).classes == ()
+    named = Viewer(plain, x, classes=CLASS_NAMES)
+    assert nbglcnn.compare(named, plain).classes == CLASS_NAMES
     with pytest.raises(InputError, match=r"A\.y has 3 and B\.y has 3"):
         nbglcnn.compare(plain, plain, x, classes=["a"])
 

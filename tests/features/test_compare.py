@@ -68,16 +68,16 @@ def test_both_sides_are_verified_against_pytorch(checkpoints: Viewer) -> None:
 
 
 def test_the_reference_knows_the_differences_too(checkpoints: Viewer) -> None:
-    graph, arrays = load.load(checkpoints.network.model)
-    known = compute_reference(checkpoints.network.model, graph, arrays)
+    graph, arrays = load.load(checkpoints.network.loaded_model)
+    known = compute_reference(checkpoints.network.loaded_model, graph, arrays)
     found = checkpoints.activations.to_dict()
     assert set(known) == set(found)
     for key, value in known.items():
         np.testing.assert_allclose(found[key], value, rtol=2e-4, atol=2e-5, err_msg=key)
-    some = compute_reference(checkpoints.network.model, graph, arrays, ["difference.output"])
+    some = compute_reference(checkpoints.network.loaded_model, graph, arrays, ["difference.output"])
     assert set(some) > {"difference.output"}
     assert_equal(some["difference.output"], known["difference.output"])
-    assert engine_name(checkpoints.network.model).startswith("PyTorch 2.")
+    assert engine_name(checkpoints.network.loaded_model).startswith("PyTorch 2.")
 
 
 def test_python_turns_the_page_to_a_layer_that_is_compared(checkpoints: Viewer) -> None:

@@ -9,12 +9,12 @@ from torch import nn
 
 import nbglcnn
 from nbglcnn import InputError, Latent, Noise, Viewer, transforms
-from nbglcnn.widget.viewer import FEATURES
+from nbglcnn.widget.viewer import FEATURE_HOST_TYPES
 
 RANDOM = np.random.default_rng(40)
 X = RANDOM.random((1, 3, 9, 7), np.float32)
 PICTURES = RANDOM.integers(0, 255, (4, 9, 7, 3), np.uint8)
-DATA = (RANDOM.random((8, 3, 9, 7), np.float32), RANDOM.random((8, 5), np.float32))
+TRAINING_DATA = (RANDOM.random((8, 3, 9, 7), np.float32), RANDOM.random((8, 5), np.float32))
 
 
 def network() -> nn.Module:
@@ -23,7 +23,7 @@ def network() -> nn.Module:
     return nn.Sequential(*layers).eval()
 
 
-def bend(viewer: Viewer) -> None:
+def use_bend(viewer: Viewer) -> None:
     before = viewer.activations["0"]
     viewer.bend("0", transforms.multiply(2))
     np.testing.assert_allclose(viewer.activations["0"], 2 * before, rtol=1e-6)
@@ -45,13 +45,13 @@ def use_latent(viewer: Viewer) -> None:
     viewer.input = X
 
 
-def train(viewer: Viewer) -> None:
+def use_training(viewer: Viewer) -> None:
     before = viewer.state_dict()["3.bias"].clone()
-    viewer.train(DATA, steps=3, batch_size=4)
+    viewer.train(TRAINING_DATA, steps=3, batch_size=4)
     assert (viewer.state_dict()["3.bias"] != before).any()
 
 
-def mirror(viewer: Viewer) -> None:
+def use_mirror(viewer: Viewer) -> None:
     model = network()
     with torch.no_grad():
         model[3].bias += 1
@@ -60,7 +60,7 @@ def mirror(viewer: Viewer) -> None:
     np.testing.assert_array_equal(viewer.state_dict()["3.bias"], model[3].bias.detach())
 
 
-def teach(viewer: Viewer) -> None:
+def use_teaching(viewer: Viewer) -> None:
     teaching = viewer.teach(examples={"one": PICTURES[:2], "other": PICTURES[2:]})
     teaching.train()
     assert teaching.state == "ready"
@@ -68,18 +68,19 @@ def teach(viewer: Viewer) -> None:
 
 
 FEATURE_ACTIONS: dict[str, Callable[[Viewer], None]] = {
-    "edits": bend,
+    "edits": use_bend,
     "sources": use_noise,
     "latent": use_latent,
-    "training": train,
-    "mirror": mirror,
-    "teaching": teach,
+    "training": use_training,
+    "mirror": use_mirror,
+    "teaching": use_teaching,
 }
 # The features that a feature uses, by name.
 FEATURE_DEPENDENCIES = {"latent": {"sources"}, "mirror": {"training"}, "teaching": {"sources"}}
 
 
-FEATURE_HOSTS = {host.__module__.split(".")[-2]: host for host in FEATURES}  # by folder name
+# By folder name.
+FEATURE_HOSTS = {host.__module__.split(".")[-2]: host for host in FEATURE_HOST_TYPES}
 
 
 def test_the_list_has_every_feature_that_is_tested_here() -> None:
@@ -89,7 +90,7 @@ def test_the_list_has_every_feature_that_is_tested_here() -> None:
 @pytest.mark.parametrize("without", FEATURE_ACTIONS)
 def test_a_viewer_without_a_feature_has_all_others(without: str) -> None:
     class Less(Viewer):
-        _features = tuple(make for name, make in FEATURE_HOSTS.items() if name != without)
+        _feature_host_types = tuple(make for name, make in FEATURE_HOSTS.items() if name != without)
 
     model = network()
     viewer = Less(model, X)

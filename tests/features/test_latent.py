@@ -20,7 +20,7 @@ from nbglcnn.errors import InputError, OpenGLUnavailable
 from nbglcnn.features.edits.records import Edit
 from nbglcnn.features.latent import host as latents
 from nbglcnn.features.latent import latent as sources
-from nbglcnn.features.latent.injection import inject_code
+from nbglcnn.features.latent.injection import inject_latent_code
 from nbglcnn.widget.network import Network
 
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
@@ -100,11 +100,11 @@ def test_few_codes_have_as_many_directions_as_they_have(shape: tuple[int, int]) 
 
 
 def test_of_many_items_some_are_taken_evenly_and_never_too_many_bytes() -> None:
-    assert sources.sample_items(2000, 16).tolist() == list(range(2000))
-    some = sources.sample_items(60_000, 16)
+    assert sources.sample_item_indices(2000, 16).tolist() == list(range(2000))
+    some = sources.sample_item_indices(60_000, 16)
     assert len(some) == 2000 == len(set(some.tolist()))
     assert set(np.diff(some)) == {30}
-    assert len(sources.sample_items(60_000, 4096)) * 4096 * 4 <= sources.MAX_CODES_BYTES
+    assert len(sources.sample_item_indices(60_000, 4096)) * 4096 * 4 <= sources.MAX_CODES_BYTES
 
 
 def test_what_pages_are_given_is_all_that_is_known(
@@ -143,7 +143,7 @@ def test_what_pages_are_given_is_all_that_is_known(
 def test_each_point_has_the_label_of_its_own_item() -> None:
     codes = RANDOM.standard_normal((3, 4)).astype(np.float32)
     known = sources.analyze_codes(codes, np.array([0, 30, 60]), 90)
-    blobs = sources.CodeBlobs(known, labels=range(90))
+    blobs = sources.LatentBlobs(known, labels=range(90))
     assert json.loads(bytes(blobs.blob(blobs.record_fields()["labels"]) or b"")) == [0, 30, 60]
 
 
@@ -160,7 +160,7 @@ def test_small_pictures_are_no_larger_than_28_and_in_their_own_range() -> None:
 
 def test_the_decoder_of_a_code_is_pytorchs(fashion_case: SimpleNamespace, network: Network) -> None:
     for code in (fashion_case.codes[5], 3 * RANDOM.standard_normal(16).astype(np.float32)):
-        inject_code(network, "encoder.6", code)
+        inject_latent_code(network, "encoder.6", code)
         [found] = network.compute_values(["output"])
         np.testing.assert_allclose(found, decode(fashion_case.model, code), **TOLERANCE)
     np.testing.assert_array_equal(network.compute_values(["encoder.6"])[0].reshape(-1), code)
@@ -185,7 +185,7 @@ def test_bends_and_the_framework_alone_have_the_code_too(
         np.testing.assert_array_equal(before.reshape(-1), code)
 
     network.set_edits([bend], {})
-    inject_code(network, "encoder.6", code)
+    inject_latent_code(network, "encoder.6", code)
     check(network)
 
     def none(*_: object) -> None:
@@ -199,7 +199,7 @@ def test_bends_and_the_framework_alone_have_the_code_too(
     np.testing.assert_allclose(opened.codes, fashion_case.codes[:5], **TOLERANCE)
     one = Network(fashion_case.model, fashion_case.images[:1], observe="all", precision="float32")
     one.set_edits([bend], {})
-    inject_code(one, "encoder.6", code)
+    inject_latent_code(one, "encoder.6", code)
     check(one)
     with pytest.raises(KeyError, match="an active latent skips its layer"):
         one.check_not_skipped(["output", "encoder.2"])
@@ -269,11 +269,11 @@ def test_codes_and_data_that_do_not_fit_are_refused_and_change_nothing(
     for code, words in ((np.zeros(15), "needs 16 values, not 15"), (nan, "value 3 .* is nan")):
         for attempt in (
             lambda code=code: latents.open_latent(network, Latent("encoder.6", code=code)),
-            lambda code=code: inject_code(network, "encoder.6", code),
+            lambda code=code: inject_latent_code(network, "encoder.6", code),
         ):
             with pytest.raises(InputError, match=words):
                 attempt()
-    assert network.latent is None and not network.skipped_keys
+    assert network.latent_edit is None and not network.skipped_keys
     images = fashion_case.images.copy()
     images[4] = np.inf
     with pytest.raises(InputError, match="the code of item 4 of the data is not finite"):
@@ -316,7 +316,7 @@ def test_codes_of_two_thousand_items_and_of_16_mib_are_computed_and_no_more() ->
         (5, 2**30, 2),
         (1, 2**30, 1),
     ):
-        found = sources.sample_items(total, numbers)
+        found = sources.sample_item_indices(total, numbers)
         assert len(found) == min(total, most)
         assert found[0] == 0 and (np.diff(found) > 0).all() and found[-1] < total
 

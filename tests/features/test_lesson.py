@@ -22,7 +22,7 @@ from nbglcnn.features.teaching.records import (
 )
 
 SHAPE, COUNT = (3, 2, 1), 2
-NETWORK = FeatureVersion("w")
+FEATURE_VERSION = FeatureVersion("w")
 
 
 def example_data(number: int = 0, features: Any = (1, 2)) -> bytes:
@@ -37,20 +37,23 @@ def make_lesson(*counts: int) -> Lesson:
     for k, count in enumerate(counts):
         found.add_class(f"class {k}", f"c{k}")
         for number in range(count):
-            change = LessonChange("example", f"e{k}.{number}", class_id=f"c{k}", version=NETWORK)
+            change = LessonChange(
+                "example", f"e{k}.{number}", class_id=f"c{k}", version=FEATURE_VERSION
+            )
             assert found.apply_change(change, example_data(number, (k, -number)))
     return found
 
 
-def make_head(found: Lesson) -> Head:
-    return Head("h", tuple(found.classes), np.ones((len(found.classes), COUNT), np.float32),
-                np.zeros(len(found.classes), np.float32))  # fmt: skip
+def make_head(taught_lesson: Lesson) -> Head:
+    return Head("h", tuple(taught_lesson.class_names_by_id),
+        np.ones((len(taught_lesson.class_names_by_id), COUNT), np.float32),
+                np.zeros(len(taught_lesson.class_names_by_id), np.float32))  # fmt: skip
 
 
 def test_twenty_classes_are_possible_and_no_more() -> None:
     found = make_lesson(*[0] * (MAX_CLASSES - 1))
     found.apply_change(LessonChange("class", "last", text="last"), b"")
-    assert len(found.classes) == MAX_CLASSES == 20
+    assert len(found.class_names_by_id) == MAX_CLASSES == 20
     for add in (
         lambda: found.add_class("more"),
         lambda: found.apply_change(LessonChange("class", "more", text="more"), b""),
@@ -60,14 +63,14 @@ def test_twenty_classes_are_possible_and_no_more() -> None:
     found.apply_change(LessonChange("class", "last", text="renamed"), b"")
     found.remove_class("last")
     found.add_class("more")
-    assert len(found.classes) == MAX_CLASSES and "last" not in found.classes
+    assert len(found.class_names_by_id) == MAX_CLASSES and "last" not in found.class_names_by_id
 
 
 def test_two_thousand_examples_are_possible_and_no_more() -> None:
     found = make_lesson(1, MAX_EXAMPLES - 1)
     assert len(found.examples) == MAX_EXAMPLES == 2000
     found.check_capacity(0)
-    more = LessonChange("example", "more", class_id="c0", version=NETWORK)
+    more = LessonChange("example", "more", class_id="c0", version=FEATURE_VERSION)
     with pytest.raises(InputError, match="the limit of 2000"):
         found.apply_change(more, example_data())
     assert found.apply_change(LessonChange("forget", "e0.0"), b"")
@@ -78,20 +81,23 @@ def test_two_thousand_examples_are_possible_and_no_more() -> None:
 
 def test_a_file_with_more_examples_than_are_possible_changes_nothing() -> None:
     full = make_lesson(MAX_EXAMPLES)
-    file = full.to_file("conv", averaged=False)
-    full.examples["more"] = full.example_from_data("more", "c0", example_data(), NETWORK)
-    over = full.to_file("conv", averaged=False)
+    file = full.to_safetensors("conv", averaged=False)
+    full.examples["more"] = full.example_from_data("more", "c0", example_data(), FEATURE_VERSION)
+    over = full.to_safetensors("conv", averaged=False)
     found = make_lesson(1)
     with pytest.raises(InputError, match=r"doesn't fit.*the limit of 2000"):
-        found.from_file(over)
+        found.load_safetensors(over)
     assert len(found.examples) == 1
-    found.from_file(file)
+    found.load_safetensors(file)
     assert len(found.examples) == MAX_EXAMPLES
 
 
 def test_a_class_is_called_by_1_to_60_letters_and_no_two_alike() -> None:
     found = make_lesson(1, 1)
-    assert found.classes[found.add_class(f"  {'a' * MAX_NAME_LENGTH} ")] == "a" * MAX_NAME_LENGTH
+    assert (
+        found.class_names_by_id[found.add_class(f"  {'a' * MAX_NAME_LENGTH} ")]
+        == "a" * MAX_NAME_LENGTH
+    )
     for name in ("", "  ", "b" * (MAX_NAME_LENGTH + 1), 3, None):
         with pytest.raises(InputError, match="1 to 60 characters"):
             found.add_class(name)
@@ -105,7 +111,7 @@ def test_a_class_takes_its_examples_and_the_head_that_knows_it_along(place: int)
     found = make_lesson(2, 3, 1)
     found.head = make_head(found)
     assert found.apply_change(LessonChange("remove", f"c{place}"), b"")
-    assert found.head is None and len(found.classes) == 2
+    assert found.head is None and len(found.class_names_by_id) == 2
     assert [one.class_id for one in found.examples.values()] == [
         f"c{k}" for k, count in enumerate((2, 3, 1)) for _ in range(count) if k != place
     ]
@@ -140,9 +146,9 @@ def test_a_head_of_classes_that_are_there_is_taken() -> None:
 def test_changes_of_what_is_not_there_mean_nothing() -> None:
     found = make_lesson(1)
     for change in (
-        LessonChange("example", "e", class_id="none", version=NETWORK),
+        LessonChange("example", "e", class_id="none", version=FEATURE_VERSION),
         LessonChange("example", "e", class_id="c0"),
-        LessonChange("features", "none", version=NETWORK),
+        LessonChange("features", "none", version=FEATURE_VERSION),
         LessonChange("features", "e0.0"),
         LessonChange("forget", "none"),
         LessonChange("head", "h"),
@@ -153,7 +159,7 @@ def test_changes_of_what_is_not_there_mean_nothing() -> None:
 
 def test_data_of_another_size_or_numbers_that_are_not_finite_are_refused() -> None:
     found = make_lesson(1)
-    change = LessonChange("example", "e", class_id="c0", version=NETWORK)
+    change = LessonChange("example", "e", class_id="c0", version=FEATURE_VERSION)
     for data in (example_data()[:-1], example_data() + b"0", b"", example_data(features=(1, 2, 3))):
         with pytest.raises(InputError):
             found.apply_change(change, data)
@@ -175,7 +181,7 @@ def test_a_listing_has_each_network_once_and_the_order_of_examples() -> None:
         LessonChange("features", "e0.1", version=other), np.zeros(2, np.float32).tobytes()
     )
     listing = found.snapshot(7, {"page": 3})
-    assert listing.versions == (NETWORK, other)
+    assert listing.versions == (FEATURE_VERSION, other)
     assert [(one.id, one.class_id, one.version) for one in listing.examples] == [
         ("e0.0", "c0", 0),
         ("e0.1", "c0", 1),

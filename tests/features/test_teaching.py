@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 import nbglcnn
-from bundle import node_path
+from bundle import search_path_with_node
 from nbglcnn import InputError, Viewer
 from nbglcnn.features.teaching import Lesson, fit
 from nbglcnn.features.teaching.head import held_out_mask
@@ -28,7 +28,7 @@ from fashion_autoencoder import load_autoencoder  # noqa: E402
 from fashion_classifier import load_classifier  # noqa: E402
 
 # The page's own solver, run in Node on the numbers in a file.
-FIT_IN_NODE = """
+FIT_IN_NODE_PROGRAM = """
 import { readFileSync } from 'node:fs';
 import { fitHead, heldOutMask, probabilities } from './src/features/teaching/head.ts';
 const given = JSON.parse(readFileSync(process.argv[1], 'utf8'));
@@ -52,9 +52,9 @@ def fit_in_node(
     given = {"features": features.tolist(), "labels": labels.tolist(), "classes": classes}
     file.write_text(json.dumps(given))
     done = subprocess.run(
-        ["node", "--input-type=module", "-e", FIT_IN_NODE, str(file)],
+        ["node", "--input-type=module", "-e", FIT_IN_NODE_PROGRAM, str(file)],
         cwd=ROOT / "js",
-        env={**os.environ, "PATH": node_path()},
+        env={**os.environ, "PATH": search_path_with_node()},
         capture_output=True,
         text=True,
         check=True,
@@ -64,12 +64,12 @@ def fit_in_node(
 
 
 def random_features(
-    count: int, features: int, classes: int, apart: float
+    count: int, features: int, classes: int, class_distance: float
 ) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(count + features)
     labels = random.integers(0, classes, count)
     labels[:classes] = np.arange(classes)
-    middles = random.normal(size=(classes, features)) * apart
+    middles = random.normal(size=(classes, features)) * class_distance
     found = random.normal(size=(count, features)) + middles[labels]
     # As after a ReLU: features of very different scales, some of them always 0.
     found = np.maximum(found * 10 ** random.uniform(-3, 2, features), 0)
@@ -77,7 +77,7 @@ def random_features(
     return found.astype(np.float32), labels
 
 
-CASES = {
+FIT_CASES = {
     "two classes": (40, 16, 2, 1.0),
     "more features than examples": (30, 300, 3, 0.5),
     "classes that overlap": (200, 8, 4, 0.1),
@@ -86,7 +86,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("case", FIT_CASES.values(), ids=FIT_CASES)
 def test_the_page_and_pytorch_find_the_same_head(
     tmp_path: Path, case: tuple[int, int, int, float]
 ) -> None:
@@ -225,10 +225,10 @@ def test_a_saved_head_knows_the_classes_that_it_was_trained_for() -> None:
     head = lesson.train()
     lesson.add_class("other")
     read = Lesson((1, 2, 3), 4)
-    read.from_file(lesson.to_file("conv", averaged=False))
-    assert list(read.classes.values()) == ["cup", "hand", "other"]
+    read.load_safetensors(lesson.to_safetensors("conv", averaged=False))
+    assert list(read.class_names_by_id.values()) == ["cup", "hand", "other"]
     assert read.head is not None
-    assert [read.classes[key] for key in read.head.classes] == ["cup", "hand"]
+    assert [read.class_names_by_id[key] for key in read.head.classes] == ["cup", "hand"]
     np.testing.assert_array_equal(read.head.weight, head.weight)
 
 

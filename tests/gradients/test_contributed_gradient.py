@@ -14,18 +14,18 @@ import nbglcnn
 from nbglcnn import Session, Viewer, transforms
 from nbglcnn.contribution import Contribution
 from nbglcnn.errors import UnsupportedModel
+from nbglcnn.features.training.compiled_training import TrainingExtension
 from nbglcnn.features.training.local_training import compile_training
 from nbglcnn.features.training.training_graph import STEP_PREFIX
-from nbglcnn.features.training.training_plan import TrainingExtension
 from nbglcnn.gradients.vjp import add_vjp
-from nbglcnn.graph import Graph, Key
+from nbglcnn.graph import Graph, ValueKey
 from nbglcnn.lowering.shape_inference import infer_shapes
 from nbglcnn.widget.network import Network
 from training_checks import train_in_torch
 from webgl_page import ONE_RENDERER, GlPage
 from zoo import ResNet18, autoencoder
 
-GRADIENT = "attribution.input"
+GRADIENT_KEY = "attribution.input"
 
 
 class UnitGradient:
@@ -36,12 +36,12 @@ class UnitGradient:
 
     def __call__(self, graph: Graph) -> Graph:
         graph = infer_shapes(graph)
-        of, [x] = graph.key(self._layer).value, graph.inputs
+        of, [x] = graph.key(self._layer).value_name, graph.inputs
         seed = np.zeros(graph.shape(of), np.float32)
         seed[self._unit] = 1
         name = "attribution"
         graph, found = add_vjp(graph, of, [x], seed, section=name, name=name)
-        return replace(graph, keys=(*graph.keys, Key(GRADIENT, found[x], "contributed")))
+        return replace(graph, keys=(*graph.keys, ValueKey(GRADIENT_KEY, found[x], "contributed")))
 
 
 def torch_gradient(model: nn.Module, layer: str, unit: tuple[int, ...], x: Tensor) -> np.ndarray:
@@ -74,7 +74,7 @@ def test_a_page_shows_the_gradient_of_the_unit_that_it_chooses(gl: GlPage, name:
     layer = layers[len(layers) // 2]
     network = Network(model, x, observe="all", precision="float32")
     outputs = network.plan.header.outputs
-    network.contribute("attribution", Contribution(UnitGradient(layer, (0, 0, 0, 0))))
+    network.set_contribution("attribution", Contribution(UnitGradient(layer, (0, 0, 0, 0))))
     plan = network.plan
     assert plan.header.outputs == outputs
     [given] = plan.inputs  # the seed isn't a network input
@@ -82,7 +82,7 @@ def test_a_page_shows_the_gradient_of_the_unit_that_it_chooses(gl: GlPage, name:
     session = gl.open(plan)
     gl.write(session, given.key, x.numpy())
     gl.run(session)
-    found = gl.read(session, GRADIENT).reshape(shape)
+    found = gl.read(session, GRADIENT_KEY).reshape(shape)
     assert_close(found, torch_gradient(model, layer, (0, 0, 0, 0), x))
     n, c, h, w = value.shape
     for unit in ((n - 1, c - 1, h // 2, w // 2), (0, 1, h - 1, 0)):
@@ -91,7 +91,7 @@ def test_a_page_shows_the_gradient_of_the_unit_that_it_chooses(gl: GlPage, name:
         gl.write(session, "attribution.seed", seed)
         gl.run(session)
         assert_close(
-            gl.read(session, GRADIENT).reshape(shape), torch_gradient(model, layer, unit, x)
+            gl.read(session, GRADIENT_KEY).reshape(shape), torch_gradient(model, layer, unit, x)
         )
     gl.close(session)
 
@@ -105,9 +105,9 @@ def test_a_viewer_takes_a_contribution_and_gives_it_back_with_all_else_as_it_was
     viewer.bend(layer, transforms.multiply(2), enabled=False)
     viewer.selected = {"layer": layer, "channel": 1}
     unit = (1, 2, 3, 4)
-    viewer.network.contribute("attribution", Contribution(UnitGradient(layer, unit)))
+    viewer.network.set_contribution("attribution", Contribution(UnitGradient(layer, unit)))
     viewer.input = x
-    assert_close(viewer.activations[GRADIENT], torch_gradient(model, layer, unit, x))
+    assert_close(viewer.activations[GRADIENT_KEY], torch_gradient(model, layer, unit, x))
     np.testing.assert_array_equal(viewer.output, output)
     assert [one.layer for one in viewer.bends] == [layer]
     assert viewer.selected == {"layer": layer, "channel": 1}
@@ -116,23 +116,23 @@ def test_a_viewer_takes_a_contribution_and_gives_it_back_with_all_else_as_it_was
         for parameter in model.parameters():
             parameter.mul_(1.5)
     viewer.load_state_dict(model.state_dict())
-    assert_close(viewer.activations[GRADIENT], torch_gradient(model, layer, unit, x))
+    assert_close(viewer.activations[GRADIENT_KEY], torch_gradient(model, layer, unit, x))
     name = next(name for name in model.state_dict() if name.endswith("weight"))
     viewer.set_weight(name, (2, 0, 1, 1), 3.0)
     with torch.no_grad():
         model.state_dict()[name][2, 0, 1, 1] = 3
-    assert_close(viewer.activations[GRADIENT], torch_gradient(model, layer, unit, x))
+    assert_close(viewer.activations[GRADIENT_KEY], torch_gradient(model, layer, unit, x))
     viewer.undo()
     viewer.input = 2 * x
     with torch.no_grad():
         model.load_state_dict(viewer.state_dict())
-    assert_close(viewer.activations[GRADIENT], torch_gradient(model, layer, unit, 2 * x))
+    assert_close(viewer.activations[GRADIENT_KEY], torch_gradient(model, layer, unit, 2 * x))
     assert viewer.verify().ok
-    viewer.network.contribute("attribution", None)
+    viewer.network.set_contribution("attribution", None)
     assert all(not one.key.startswith("attribution") for one in viewer.network.plan.values)
     assert viewer.network.plan.header.outputs == ("output",)
     with pytest.raises(KeyError):
-        viewer.activations[GRADIENT]
+        viewer.activations[GRADIENT_KEY]
     viewer.close()
 
 
@@ -144,7 +144,7 @@ def test_the_gradient_follows_the_weights_that_a_training_changes() -> None:
     data, target = torch.rand(5, 1, 9, 8), torch.rand(5, 2, 5, 4)
     run, batches = compile_training(model.eval(), (data, target), "mse", nbglcnn.SGD(0.5), 5)
     network = Network(model, x, observe="all", precision="float32")
-    network.contribute("attribution", Contribution(UnitGradient("3", unit)))
+    network.set_contribution("attribution", Contribution(UnitGradient("3", unit)))
     step = TrainingExtension(run)
     with Session(network.compile_with(step)) as session:
         for number, batch in zip(range(3), batches.batches(0), strict=False):
@@ -152,7 +152,7 @@ def test_the_gradient_follows_the_weights_that_a_training_changes() -> None:
                 session.write(STEP_PREFIX + key, array)
             session.run(section="train", read=())
             session.commit()
-        found = session.run(x.numpy())[GRADIENT]
+        found = session.run(x.numpy())[GRADIENT_KEY]
     right = train_in_torch(
         model, data, target, nn.functional.mse_loss, lambda p: torch.optim.SGD(p, 0.5),
         steps=3, size=5,
@@ -165,16 +165,16 @@ def test_the_gradient_follows_the_weights_that_a_training_changes() -> None:
 def test_a_contribution_that_cannot_be_compiled_changes_nothing(error: Exception) -> None:
     model, x = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU()).eval(), torch.rand(2, 1, 9, 8)
     network = Network(model, x, observe="all", precision="float32")
-    network.contribute("attribution", Contribution(UnitGradient("0", (0, 0, 0, 0))))
+    network.set_contribution("attribution", Contribution(UnitGradient("0", (0, 0, 0, 0))))
     plan, revision = network.plan, network.revision
 
     def fails(graph: Graph) -> Graph:
         raise error
 
     with pytest.raises(type(error)):
-        network.contribute("attribution", Contribution(fails))
+        network.set_contribution("attribution", Contribution(fails))
     assert network.plan is plan and network.revision == revision
     network.set_input(2 * x)
     assert_close(
-        network.compute_values([GRADIENT])[0], torch_gradient(model, "0", (0, 0, 0, 0), 2 * x)
+        network.compute_values([GRADIENT_KEY])[0], torch_gradient(model, "0", (0, 0, 0, 0), 2 * x)
     )

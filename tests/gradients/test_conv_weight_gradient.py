@@ -9,9 +9,14 @@ import torch
 from torch.nn.grad import conv2d_weight
 
 from nbglcnn import Plan, Session
-from nbglcnn.graph import Graph, Key, Node, Value
+from nbglcnn.graph import Graph, Node, Value, ValueKey
 from nbglcnn.lowering.lower import lower
-from nbglcnn.ops.conv_gradient import MAX_SUM_TERMS, MIN_FRAGMENTS, MIN_POSITIONS, _sum_partition
+from nbglcnn.ops.conv_gradient import (
+    MAX_SUM_TERMS,
+    MIN_FRAGMENTS,
+    MIN_POSITIONS_PER_FRAGMENT,
+    _sum_partition,
+)
 from strips import compile_in_strips
 
 FLOAT32 = np.dtype(np.float32)
@@ -52,7 +57,7 @@ def filter_gradient_graph(name: str) -> tuple[Graph, tuple[np.ndarray, ...], np.
         parameters={},
         inputs=("x", "dy"),
         outputs=("w",),
-        keys=tuple(Key(k, k, "output" if k == "w" else "input") for k in values),
+        keys=tuple(ValueKey(k, k, "output" if k == "w" else "input") for k in values),
     )
     return graph, (x.numpy(), dy.numpy()), right.numpy()
 
@@ -97,4 +102,4 @@ def test_parts_are_neither_too_long_nor_without_work(images, places, fragments) 
     if parts > 1 and terms < MAX_SUM_TERMS // 2:
         # Split only to get enough fragments.
         assert parts * fragments <= 4 * MIN_FRAGMENTS
-        assert images * places[0] * places[1] * places[2] >= MIN_POSITIONS // 2 * parts
+        assert images * places[0] * places[1] * places[2] >= MIN_POSITIONS_PER_FRAGMENT // 2 * parts

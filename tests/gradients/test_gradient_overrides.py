@@ -26,7 +26,7 @@ class GradientReversal(torch.autograd.Function):
         return -dy
 
 
-class Stopping(torch.autograd.Function):
+class StoppedGradient(torch.autograd.Function):
     """An autograd function whose result has no gradient."""
 
     @staticmethod
@@ -111,7 +111,7 @@ GRADIENT_OVERRIDES = {
     detached_in_place: "detach_()", through_data: ".data", through_copy: "torch.tensor(…)",
     with_tensor_hook: "register_hook(…)",
     GradientReversal.apply: "the autograd.Function GradientReversal",
-    Stopping.apply: "the autograd.Function Stopping",
+    StoppedGradient.apply: "the autograd.Function StoppedGradient",
 }  # fmt: skip
 
 
@@ -167,15 +167,15 @@ class HarmlessOverrides(nn.Module):
         return y * mask.float() + y.round() + x.new_ones(3) * torch.sign(y)
 
 
-EMBEDDINGS: dict[str, Callable[[Tensor], Tensor]] = {
-    "a function": lambda x: F.embedding(IDS, x, scale_grad_by_freq=True),
-    "an operator": lambda x: torch.embedding(x, IDS, -1, True),
-    "bags": lambda x: F.embedding_bag(IDS, x, scale_grad_by_freq=True),
+EMBEDDING_MODULES: dict[str, Callable[[Tensor], Tensor]] = {
+    "a function": lambda x: F.embedding(EMBEDDING_INDICES, x, scale_grad_by_freq=True),
+    "an operator": lambda x: torch.embedding(x, EMBEDDING_INDICES, -1, True),
+    "bags": lambda x: F.embedding_bag(EMBEDDING_INDICES, x, scale_grad_by_freq=True),
 }
-IDS = torch.tensor([[0, 1], [1, 1]])
+EMBEDDING_INDICES = torch.tensor([[0, 1], [1, 1]])
 
 
-@pytest.mark.parametrize("kind", EMBEDDINGS)
+@pytest.mark.parametrize("kind", EMBEDDING_MODULES)
 def test_gradients_of_an_embedding_that_counts_its_rows_are_refused(kind: str) -> None:
     class Looked(nn.Module):
         def __init__(self) -> None:
@@ -183,7 +183,7 @@ def test_gradients_of_an_embedding_that_counts_its_rows_are_refused(kind: str) -
             self.table = nn.Parameter(torch.ones(3, 2))
 
         def forward(self, x: Tensor) -> Tensor:
-            return EMBEDDINGS[kind](self.table).sum() * x
+            return EMBEDDING_MODULES[kind](self.table).sum() * x
 
     model = Looked().eval()
     with pytest.raises(UnsupportedModel, match=r"calls embedding\w*\(scale_grad_by_freq=True\)"):
@@ -196,10 +196,12 @@ def test_an_embedding_module_that_counts_its_rows_is_refused_by_name() -> None:
     model = nn.Sequential(nn.Embedding(3, 2, scale_grad_by_freq=True), nn.Linear(2, 2)).eval()
     words = "'0' calls embedding(scale_grad_by_freq=True) in forward: it changes gradients"
     with pytest.raises(UnsupportedModel, match=re.escape(words)):
-        nbglcnn.gradient(model, IDS, wrt="0.weight")
+        nbglcnn.gradient(model, EMBEDDING_INDICES, wrt="0.weight")
     with pytest.raises(UnsupportedModel, match=re.escape(words)):
-        nbglcnn.train(model, (IDS, torch.zeros(2, 2, 2)), batch_size=2, steps=1, progress=False)
-    assert nbglcnn.gradient(model, IDS, wrt="1.weight")["1.weight"].any()
+        nbglcnn.train(
+            model, (EMBEDDING_INDICES, torch.zeros(2, 2, 2)), batch_size=2, steps=1, progress=False
+        )
+    assert nbglcnn.gradient(model, EMBEDDING_INDICES, wrt="1.weight")["1.weight"].any()
 
 
 def test_code_that_ends_no_gradient_is_not_refused() -> None:

@@ -190,7 +190,7 @@ class PaddedConv(nn.Module):
         return pad(y, (-left, -right, -top, -bottom))
 
 
-WINDOWS = {
+CONVOLUTION_WINDOWS = {
     "asymmetric pads": (
         "Conv", (2, 3, 7, 6), (5, 3, 3, 3),
         {"pads": [0, 1, 2, 3]}, (0, 1, 2, 3),
@@ -214,9 +214,9 @@ WINDOWS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WINDOWS)
+@pytest.mark.parametrize("name", CONVOLUTION_WINDOWS)
 def test_windows_that_only_onnx_has(name) -> None:
-    op, shape, weights, attributes, pads = WINDOWS[name]
+    op, shape, weights, attributes, pads = CONVOLUTION_WINDOWS[name]
     x, weight = torch.randn(shape), torch.randn(weights)
     model = PaddedConv(op, weight, pads=pads, strides=attributes.get("strides", (1, 1))).double()
     given = x.double().requires_grad_()
@@ -255,7 +255,7 @@ class MatrixProduct(nn.Module):
         return self.matrix @ x if self.left else x @ self.matrix
 
 
-MATRICES = {
+MATRIX_PRODUCT_CASES = {
     "linear": [
         (nn.Linear(5, 7), (3, 5)),
         (nn.Linear(13, 1, bias=False), (1, 13)),
@@ -286,9 +286,9 @@ MATRICES = {
 }
 
 
-@pytest.mark.parametrize("name", MATRICES)
+@pytest.mark.parametrize("name", MATRIX_PRODUCT_CASES)
 def test_matrix_products(name) -> None:
-    assert_all_gradients(*MATRICES[name])
+    assert_all_gradients(*MATRIX_PRODUCT_CASES[name])
 
 
 class SelfProduct(nn.Module):

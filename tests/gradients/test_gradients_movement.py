@@ -82,8 +82,8 @@ class EmbeddingLookup(nn.Module):
         super().__init__()
         self.table = nn.Embedding(7, 5)
 
-    def forward(self, which: Tensor, x: Tensor) -> Tensor:
-        return self.table(which) * x
+    def forward(self, indices: Tensor, x: Tensor) -> Tensor:
+        return self.table(indices) * x
 
 
 def test_rows_that_an_input_chooses() -> None:
@@ -140,15 +140,15 @@ def test_slices_that_each_example_chooses_by_itself() -> None:
     assert (found[:, :, 0] == found[:, :, 1]).all()
 
 
-PLACES = torch.tensor([[0, 1], [1, 1], [3, 4]])
+ROW_INDICES = torch.tensor([[0, 1], [1, 1], [3, 4]])
 
 
 @pytest.mark.parametrize(
     "pick",
     [
-        lambda x: x[PLACES] * torch.arange(6.0).reshape(3, 2).to(x.dtype),
-        lambda x: x.take(PLACES),
-        lambda x: x[PLACES[None, :, :, None]],
+        lambda x: x[ROW_INDICES] * torch.arange(6.0).reshape(3, 2).to(x.dtype),
+        lambda x: x.take(ROW_INDICES),
+        lambda x: x[ROW_INDICES[None, :, :, None]],
     ],
     ids=["two axes", "take", "four axes"],
 )
@@ -158,7 +158,7 @@ def test_indices_may_have_more_axes_than_what_they_pick_from(
     assert_gradients(FunctionModule(pick, two=False), torch.randn(5), torch.randn(5))
 
 
-IDS = torch.tensor([[0, 2, 1], [2, 2, 3]])
+EMBEDDING_INDICES = torch.tensor([[0, 2, 1], [2, 2, 3]])
 
 
 @pytest.mark.parametrize(
@@ -171,14 +171,20 @@ IDS = torch.tensor([[0, 2, 1], [2, 2, 3]])
     ],
     ids=["padding", "from the end", "before a layer", "sum", "mean", "max"],
 )
-@pytest.mark.parametrize("ids", [IDS, IDS[:1, 1:2], IDS[:, 2:]], ids=["many", "one", "no padding"])
+@pytest.mark.parametrize(
+    "ids",
+    [EMBEDDING_INDICES, EMBEDDING_INDICES[:1, 1:2], EMBEDDING_INDICES[:, 2:]],
+    ids=["many", "one", "no padding"],
+)
 def test_the_padding_row_of_an_embedding_has_no_gradient(model: nn.Module, ids: Tensor) -> None:
     assert_gradients(model, ids)
 
 
 def test_a_padding_row_of_computed_weights_has_no_gradient() -> None:
     def looked_up(x: Tensor) -> Tensor:
-        return F.embedding(IDS, x.tanh(), padding_idx=2) + F.embedding(IDS, x)
+        return F.embedding(EMBEDDING_INDICES, x.tanh(), padding_idx=2) + F.embedding(
+            EMBEDDING_INDICES, x
+        )
 
     assert_gradients(FunctionModule(looked_up, two=False), torch.randn(4, 3), torch.randn(4, 3))
 

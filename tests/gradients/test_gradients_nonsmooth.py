@@ -16,11 +16,11 @@ from assertions import assert_equal
 from nbglcnn import Session, compile
 
 X = torch.tensor([[-6.0, -3, -2, -1, -0.5, -0.0, 0, 0.5, 1, 2, 3, 6, 20]])
-SIZES = X.abs()
-TIES = torch.tensor([[0.0, 1, 1, 0.5, 1, 1, 0, -0.0]])
+MAGNITUDES = X.abs()
+TIED_VALUES = torch.tensor([[0.0, 1, 1, 0.5, 1, 1, 0, -0.0]])
 PROBABILITIES = torch.tensor([[0.1, 0.25, 0.5, 0.75, 0.9]])
 NONFINITE = torch.tensor([[math.nan, 1.0, -0.25, -2.0, 5.0]])
-SATURATED = torch.tensor([[0.0, 1, 0.5, 1e-8, 1e-13, 1 - 1e-7, 0, 1]])
+SATURATED_PROBABILITIES = torch.tensor([[0.0, 1, 0.5, 1e-8, 1e-13, 1 - 1e-7, 0, 1]])
 TARGETS = torch.tensor([[0.0, 1, 1, 0, 0, 1, 1, 0]])
 HYPOT_SIDES = torch.tensor([[0.0, 2, 3, 3e20]])
 
@@ -64,11 +64,11 @@ FUNCTIONS: dict[str, tuple[Function, Tensor]] = {
     "softshrink of NaN": (F.softshrink, NONFINITE),
     # Where a logarithm or a quotient is undefined.
     "binary_cross_entropy": (
-        lambda x: F.binary_cross_entropy(x, TARGETS, reduction="none"), SATURATED
+        lambda x: F.binary_cross_entropy(x, TARGETS, reduction="none"), SATURATED_PROBABILITIES
     ),
     "weighted binary_cross_entropy": (
         lambda x: F.binary_cross_entropy(x, TARGETS, weight=1 + TARGETS, reduction="sum"),
-        SATURATED,
+        SATURATED_PROBABILITIES,
     ),
     "binary_cross_entropy of a sigmoid": (
         lambda x: F.binary_cross_entropy(torch.sigmoid(x), TARGETS, reduction="sum"),
@@ -96,34 +96,34 @@ FUNCTIONS: dict[str, tuple[Function, Tensor]] = {
     "clamp by tensors that cross": (lambda x: x.clamp(constant_like(x, 2), constant_like(x, 1)), X),
     "clamp_min by a tensor": (lambda x: torch.clamp_min(x, torch.tensor([1.0])), X),
     "clamp_max by a tensor": (lambda x: torch.clamp_max(x, torch.tensor([1.0])), X),
-    "what clamps": (lambda x: torch.clamp(constant_like(x, 1), x, 2 * x), SIZES),
+    "what clamps": (lambda x: torch.clamp(constant_like(x, 1), x, 2 * x), MAGNITUDES),
     # Ties.
-    "max of all": (lambda x: x.max(), TIES),
-    "min of all": (lambda x: x.min(), TIES),
-    "amax": (lambda x: x.amax(), TIES),
-    "amax of an axis": (lambda x: x.amax(1), TIES),
-    "amin of an axis": (lambda x: x.amin(1), TIES),
-    "max of an axis": (lambda x: x.max(1)[0], TIES),
-    "max of an axis of three": (lambda x: x.reshape(2, 2, 2).max(1, keepdim=True)[0], TIES),
-    "min of the first axis": (lambda x: x.reshape(4, 2).min(0)[0], TIES),
-    "max of a number": (lambda x: x.sum().max(0)[0], TIES),
+    "max of all": (lambda x: x.max(), TIED_VALUES),
+    "min of all": (lambda x: x.min(), TIED_VALUES),
+    "amax": (lambda x: x.amax(), TIED_VALUES),
+    "amax of an axis": (lambda x: x.amax(1), TIED_VALUES),
+    "amin of an axis": (lambda x: x.amin(1), TIED_VALUES),
+    "max of an axis": (lambda x: x.max(1)[0], TIED_VALUES),
+    "max of an axis of three": (lambda x: x.reshape(2, 2, 2).max(1, keepdim=True)[0], TIED_VALUES),
+    "min of the first axis": (lambda x: x.reshape(4, 2).min(0)[0], TIED_VALUES),
+    "max of a number": (lambda x: x.sum().max(0)[0], TIED_VALUES),
     "maximum": (lambda x: torch.maximum(x, torch.tensor(1.0)), X),
     "minimum": (lambda x: torch.minimum(x, torch.tensor(1.0)), X),
     "maximum of equals": (lambda x: torch.maximum(x, 1 * x), X),
-    "max_pool1d": (lambda x: F.max_pool1d(x[None], 2), TIES),
-    "adaptive_max_pool1d": (lambda x: F.adaptive_max_pool1d(x[None], 1), TIES),
-    "median": (lambda x: x.median(), TIES),
-    "sort": (lambda x: x.sort(1)[0][:, -2:], TIES),
-    "infinite norm": (lambda x: torch.linalg.vector_norm(x, math.inf), TIES),
-    "logsumexp": (lambda x: x.logsumexp(1), TIES),
+    "max_pool1d": (lambda x: F.max_pool1d(x[None], 2), TIED_VALUES),
+    "adaptive_max_pool1d": (lambda x: F.adaptive_max_pool1d(x[None], 1), TIED_VALUES),
+    "median": (lambda x: x.median(), TIED_VALUES),
+    "sort": (lambda x: x.sort(1)[0][:, -2:], TIED_VALUES),
+    "infinite norm": (lambda x: torch.linalg.vector_norm(x, math.inf), TIED_VALUES),
+    "logsumexp": (lambda x: x.logsumexp(1), TIED_VALUES),
     # Roots and norms at zero.
     "abs": (torch.abs, X),
     "sign": (torch.sign, X),
-    "sqrt": (torch.sqrt, SIZES),
-    "rsqrt": (torch.rsqrt, SIZES),
+    "sqrt": (torch.sqrt, MAGNITUDES),
+    "rsqrt": (torch.rsqrt, MAGNITUDES),
     "pow 0": (lambda x: x**0, X),
-    "pow 0.5": (lambda x: x**0.5, SIZES),
-    "pow 1.5": (lambda x: x**1.5, SIZES),
+    "pow 0.5": (lambda x: x**0.5, MAGNITUDES),
+    "pow 1.5": (lambda x: x**1.5, MAGNITUDES),
     "0 to the power": (lambda x: torch.pow(torch.tensor(0.0), x), X),
     "norm": (lambda x: zero_gradient(x).norm(), X),
     "norm of an axis": (lambda x: zero_gradient(x).norm(dim=1), X),
@@ -142,7 +142,7 @@ FUNCTIONS: dict[str, tuple[Function, Tensor]] = {
     "sinc": (torch.sinc, X),
     "xlogy": (lambda x: torch.xlogy(x, x.abs() + 1), X),
     "xlogy of a number": (lambda x: torch.xlogy(x, 2.0), X),
-    "a number's xlogy": (lambda x: torch.xlogy(2.0, x), SIZES),
+    "a number's xlogy": (lambda x: torch.xlogy(2.0, x), MAGNITUDES),
     "xlogy of 0 and what has no logarithm": (lambda x: torch.xlogy(zero_gradient(x), x - 7.5), X),
     "atan2": (lambda x: torch.atan2(x, torch.tensor([0.0, 1, -1])[:, None]), X),
     "atan2 of the second": (lambda x: torch.atan2(torch.tensor([0.0, 1, -1])[:, None], x), X),

@@ -23,7 +23,7 @@ def with_random_statistics(module: nn.Module) -> nn.Module:
     return module
 
 
-NORMS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+NORM_CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "batch 2-D": (lambda: nn.BatchNorm2d(5), (3, 5, 4, 7)),
     "batch 1-D": (lambda: nn.BatchNorm1d(6), (4, 6, 5)),
     "batch of rows": (lambda: nn.BatchNorm1d(6), (4, 6)),
@@ -38,9 +38,9 @@ NORMS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", NORMS)
+@pytest.mark.parametrize("name", NORM_CASES)
 def test_normalizations(name: str) -> None:
-    make, shape = NORMS[name]
+    make, shape = NORM_CASES[name]
     torch.manual_seed(1)
     assert_gradients(with_random_statistics(make()), torch.randn(shape) * 2 + 1)
 
@@ -133,7 +133,7 @@ def test_mean_and_variance() -> None:
     )
 
 
-POOLS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+POOL_CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "max": (lambda: nn.MaxPool2d(2), (2, 5, 6, 8)),
     "max, with a rest": (lambda: nn.MaxPool2d(2), (3, 6, 7, 5)),
     "max of two, rounded up": (lambda: nn.MaxPool2d(2, ceil_mode=True), (2, 5, 7, 5)),
@@ -157,9 +157,9 @@ POOLS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", POOLS)
+@pytest.mark.parametrize("name", POOL_CASES)
 def test_pools(name: str) -> None:
-    make, shape = POOLS[name]
+    make, shape = POOL_CASES[name]
     torch.manual_seed(1)
     x = torch.randn(shape)
     assert_gradients(make(), x.abs() + 0.1 if "norm" in name else x)
@@ -177,11 +177,11 @@ def test_of_equal_elements_the_first_has_the_gradient() -> None:
     assert_gradients(nn.Sequential(nn.MaxPool2d(2), nn.Conv2d(5, 6, 1, bias=False)), few + 1)
 
 
-class Adaptive(nn.Module):
+class AdaptivePools(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return F.adaptive_max_pool2d(x, (3, 2))
 
 
 def test_an_adaptive_pool_of_the_largest() -> None:
     torch.manual_seed(2)
-    assert_gradients(Adaptive(), torch.randn(1, 5, 7, 5))
+    assert_gradients(AdaptivePools(), torch.randn(1, 5, 7, 5))

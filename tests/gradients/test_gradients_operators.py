@@ -9,7 +9,7 @@ from torch.nn import functional as F
 import pointwise_gradients as pointwise
 import sampling_gradients as sampling
 import scatter_gradients as scatter
-from nbglcnn.ops import FAMILIES, OPERATORS
+from nbglcnn.ops import OPERATOR_MODULES, OPERATORS
 from operator_gradients import (
     RNG,
     GradientCase,
@@ -48,7 +48,7 @@ def even_window_lrn(x: Tensor) -> Tensor:
     return x / (1.5 + 0.5 / 4 * around) ** 0.75
 
 
-CONVOLUTIONS = [
+CONVOLUTION_CASES = [
     GradientCase("Conv", lambda x, w, b: F.conv2d(x, w, b, 2, 1),
                  random_arrays(INPUT_SHAPE, (3, 5, 3, 2), (3,)),
                  {"strides": (2, 2), "pads": (1, 1, 1, 1)}),
@@ -64,7 +64,7 @@ CONVOLUTIONS = [
     GradientCase("MatMul", torch.matmul, random_arrays((2, 1, 5, 3), (4, 3, 7))),
     GradientCase("MatMul", torch.matmul, random_arrays((3,), (2, 3, 5))),
 ]  # fmt: skip
-NORMS = [
+NORM_CASES = [
     GradientCase("BatchNormalization", batch_norm_eval,
                  [*random_arrays(INPUT_SHAPE), *(uniform(0.5, 2, 5) for _ in range(4))]),
     GradientCase("InstanceNormalization", lambda x, s, b: F.instance_norm(x, weight=s, bias=b),
@@ -92,7 +92,7 @@ NORMS = [
 
 # The first of equal ones gets the gradient.
 TIED_VALUES = RNG.integers(0, 3, INPUT_SHAPE).astype(np.float32)
-POOLS = [
+POOL_CASES = [
     GradientCase("MaxPool", lambda x: F.max_pool2d(x, (3, 2), 2, 1), random_arrays(INPUT_SHAPE),
                  {"kernel_shape": (3, 2), "strides": (2, 2), "pads": (1, 1, 1, 1)}),
     GradientCase("MaxPool", lambda x: F.max_pool2d(x, 2, 1, 1, 2), [TIED_VALUES],
@@ -129,7 +129,7 @@ def space_to_depth(x: Tensor) -> Tensor:
     return x.reshape(1, 3, 2, 2, 3, 2).permute(0, 3, 5, 1, 2, 4).reshape(1, 12, 2, 3)
 
 
-MOVEMENT = [
+MOVEMENT_CASES = [
     GradientCase("Concat", lambda a, b, c: torch.cat((a, b, c), 1),
                  random_arrays((2, 3, 5), (2, 1, 5), (2, 4, 5)), {"axis": 1}),
     GradientCase("Split", lambda x: x[:, :3], [*random_arrays(INPUT_SHAPE), int_vector(3, 2)],
@@ -176,10 +176,16 @@ MOVEMENT = [
                  {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}),
 ]  # fmt: skip
 
-TABLE = {"convolutions": CONVOLUTIONS, "normalizations": NORMS, "pools": POOLS, "moves": MOVEMENT}
+CASES_BY_FAMILY = {
+    "convolutions": CONVOLUTION_CASES,
+    "normalizations": NORM_CASES,
+    "pools": POOL_CASES,
+    "moves": MOVEMENT_CASES,
+}
 SUPPORT_CASES = [
-    *pointwise.ACTIVATIONS, *pointwise.FUNCTIONS, *pointwise.ZERO_GRADIENT, *pointwise.VARIADIC,
-    *(row for op in pointwise.BINARY for row in pointwise.binary_cases(op)),
+    *pointwise.ACTIVATION_CASES, *pointwise.FUNCTION_CASES, *pointwise.ZERO_GRADIENT_CASES,
+    *pointwise.VARIADIC_CASES,
+    *(row for op in pointwise.BINARY_FUNCTIONS for row in pointwise.binary_cases(op)),
     *(row for op in pointwise.REDUCTIONS for row in pointwise.reduction_cases(op)),
     *pointwise.softmax_cases(1), *pointwise.TOPK_CASES,
     *sampling.ROI_ALIGN_CASES, *sampling.COL2IM_CASES, *sampling.MAX_UNPOOL_CASES,
@@ -188,19 +194,19 @@ SUPPORT_CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("rows", TABLE.values(), ids=TABLE)
+@pytest.mark.parametrize("rows", CASES_BY_FAMILY.values(), ids=CASES_BY_FAMILY)
 def test_nodes_of_each_operator(rows: list[GradientCase]) -> None:
     assert_operator_gradients(rows)
 
 
 def test_each_operator_with_a_rule_is_among_the_cases() -> None:
     ruled = {name for name, operator in OPERATORS.items() if callable(operator.gradient)}
-    rows = [*SUPPORT_CASES, *(row for rows in TABLE.values() for row in rows)]
+    rows = [*SUPPORT_CASES, *(row for rows in CASES_BY_FAMILY.values() for row in rows)]
     assert ruled == {row.op for row in rows}
 
 
 def test_what_has_no_rule_says_why() -> None:
-    for family in FAMILIES:
+    for family in OPERATOR_MODULES:
         for operator in family.OPERATORS:
             rule = operator.gradient
             assert callable(rule) or len(rule.split()) > 3, operator.name

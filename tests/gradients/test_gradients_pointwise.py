@@ -19,13 +19,13 @@ from operator_gradients import (
     with_arguments,
 )
 from pointwise_gradients import (
-    ACTIVATIONS,
-    BINARY,
-    FUNCTIONS,
+    ACTIVATION_CASES,
+    BINARY_FUNCTIONS,
+    FUNCTION_CASES,
     REDUCTIONS,
     TOPK_CASES,
-    VARIADIC,
-    ZERO_GRADIENT,
+    VARIADIC_CASES,
+    ZERO_GRADIENT_CASES,
     binary_cases,
     reduction_cases,
     softmax_cases,
@@ -40,13 +40,15 @@ def reset_rng() -> None:
     RNG.bit_generator.state = RNG_STATE
 
 
-@pytest.mark.parametrize("rows", [ACTIVATIONS, FUNCTIONS], ids=["activations", "functions"])
+@pytest.mark.parametrize(
+    "rows", [ACTIVATION_CASES, FUNCTION_CASES], ids=["activations", "functions"]
+)
 def test_functions_of_one_number(rows: list[GradientCase]) -> None:
     assert_operator_gradients(rows)
 
 
 def test_flat_functions_pass_nothing() -> None:
-    assert_operator_gradients(ZERO_GRADIENT)
+    assert_operator_gradients(ZERO_GRADIENT_CASES)
 
 
 class BoundedActivations(nn.Module):
@@ -82,13 +84,13 @@ class Modulo(nn.Module):
         return torch.remainder(x, y)
 
 
-@pytest.mark.parametrize("op", BINARY)
+@pytest.mark.parametrize("op", BINARY_FUNCTIONS)
 def test_functions_of_two_tensors_however_they_are_broadcast(op: str) -> None:
     assert_operator_gradients(binary_cases(op))
 
 
 def test_functions_of_several_tensors() -> None:
-    assert_operator_gradients(VARIADIC)
+    assert_operator_gradients(VARIADIC_CASES)
 
 
 def test_a_modulus_with_the_divisors_sign() -> None:
@@ -101,23 +103,23 @@ def test_reductions_over_any_axes(op: str) -> None:
 
 
 # No, one, two, three zeros in a row.
-ZEROS = float_vector(2, 3, 0.5, 0, 3, -2, 0, 3, 0, 0, 0, 0).reshape(4, 3)
+ROWS_WITH_ZEROS = float_vector(2, 3, 0.5, 0, 3, -2, 0, 3, 0, 0, 0, 0).reshape(4, 3)
 TIED_VALUES = RNG.integers(0, 3, (4, 3)).astype(np.float32)
 
 
 SPECIAL_CASES = [
-    GradientCase("ReduceProd", with_arguments(torch.prod, 1), [ZEROS, int_vector(1)],
+    GradientCase("ReduceProd", with_arguments(torch.prod, 1), [ROWS_WITH_ZEROS, int_vector(1)],
                  {"keepdims": 0}),
-    GradientCase("ReduceProd", torch.prod, [ZEROS], {"keepdims": 0}),
+    GradientCase("ReduceProd", torch.prod, [ROWS_WITH_ZEROS], {"keepdims": 0}),
     GradientCase("ReduceMax", with_arguments(torch.amax, 1), [TIED_VALUES, int_vector(1)],
                  {"keepdims": 0}),
     GradientCase("ReduceMin", with_arguments(torch.amin, (0, 1)), [TIED_VALUES], {"keepdims": 0}),
     GradientCase("ReduceL1", with_arguments(REDUCTIONS["ReduceL1"], 1, False),
-                 [ZEROS, int_vector(1)], {"keepdims": 0}),
+                 [ROWS_WITH_ZEROS, int_vector(1)], {"keepdims": 0}),
     GradientCase("ReduceL2", with_arguments(REDUCTIONS["ReduceL2"], 1, False),
-                 [ZEROS, int_vector(1)], {"keepdims": 0}),
+                 [ROWS_WITH_ZEROS, int_vector(1)], {"keepdims": 0}),
     GradientCase("ReduceLogSumExp", with_arguments(torch.logsumexp, 1),
-                 [100 * ZEROS, int_vector(1)], {"keepdims": 0}),
+                 [100 * ROWS_WITH_ZEROS, int_vector(1)], {"keepdims": 0}),
 ]  # fmt: skip
 
 

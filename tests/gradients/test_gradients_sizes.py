@@ -48,16 +48,22 @@ def reset_rng() -> None:
 
 def unary_cases(n: int, h: int, w: int) -> Iterator[GradientCase]:
     """Unary operators, each over the range of its small case."""
-    for row in (*pointwise.ACTIVATIONS, *pointwise.FUNCTIONS, *pointwise.ZERO_GRADIENT):
+    for row in (
+        *pointwise.ACTIVATION_CASES,
+        *pointwise.FUNCTION_CASES,
+        *pointwise.ZERO_GRADIENT_CASES,
+    ):
         x, *others = row.inputs
         numbers = uniform(float(x.min()), float(x.max()), n, 3, h, w)
-        yield GradientCase(row.op, row.reference, [numbers, *others], row.attributes, row.constants)
+        yield GradientCase(
+            row.op, row.reference, [numbers, *others], row.attributes, row.constant_input_indices
+        )
 
 
 def variadic_cases(n: int, h: int, w: int) -> Iterator[GradientCase]:
     """Operators of several tensors, which are broadcast."""
     shape = (n, 3, h, w)
-    for op, right in pointwise.BINARY.items():
+    for op, right in pointwise.BINARY_FUNCTIONS.items():
         low = 0.3 if op in ("Div", "Pow") else -2
         for other in (shape, (3, 1, 1), (w,), (h, 1)):
             yield GradientCase(op, right, [uniform(low, 2, *shape), uniform(low, 2, *other)])
@@ -184,8 +190,8 @@ def random_indices(*lengths: int, rows: tuple[int, ...]) -> np.ndarray:
     return places
 
 
-def gather_rows(places: np.ndarray) -> Callable[[Tensor], Tensor]:
-    return lambda x: x[tuple(torch.tensor(one) for one in np.moveaxis(places, -1, 0))]
+def gather_rows(indices: np.ndarray) -> Callable[[Tensor], Tensor]:
+    return lambda x: x[tuple(torch.tensor(one) for one in np.moveaxis(indices, -1, 0))]
 
 
 def indexing_cases(n: int, h: int, w: int) -> Iterator[GradientCase]:
@@ -291,14 +297,14 @@ def scatter_cases(n: int, h: int, w: int) -> Iterator[GradientCase]:
         yield scatter.scatter_nd_case(reduction, (h, 3, w), 1, (h,), scatter.uniform_values)
 
 
-FAMILIES = (
+CASE_FAMILIES = (
     unary_cases, variadic_cases, reduction_cases, convolution_cases, norm_cases, pool_cases,
     indexing_cases, movement_cases, sampling_cases, scatter_cases,
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
+@pytest.mark.parametrize("family", CASE_FAMILIES, ids=lambda family: family.__name__)
 def test_gradients_of_batches_of_maps(
     family: Callable[..., Iterator[GradientCase]], size: Size
 ) -> None:
@@ -307,7 +313,7 @@ def test_gradients_of_batches_of_maps(
 
 def test_each_operator_with_a_rule_is_among_the_families() -> None:
     ruled = {name for name, operator in OPERATORS.items() if callable(operator.gradient)}
-    assert ruled == {row.op for family in FAMILIES for row in family(2, 9, 9)}
+    assert ruled == {row.op for family in CASE_FAMILIES for row in family(2, 9, 9)}
 
 
 class AdaptivePools(nn.Module):

@@ -29,7 +29,7 @@ class FunctionThenConv(nn.Module):
         return self.conv(self.function(self, x))
 
 
-class Deciding(FunctionThenConv):
+class InputDependentBranch(FunctionThenConv):
     """Cannot be traced, so a Viewer computes it in Python."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -105,10 +105,10 @@ class UsesGlobal(nn.Module):
         return GLOBAL_DROPOUT(x)
 
 
-def uses_closure(drop: nn.Module) -> nn.Module:
+def uses_closure(dropout: nn.Module) -> nn.Module:
     class Around(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return drop(x)
+            return dropout(x)
 
     return Around()
 
@@ -140,8 +140,8 @@ UNREGISTERED_DROPOUTS: dict[str, tuple[Callable[[], nn.Module], str]] = {
     ),
     "closure": (
         lambda: uses_closure(CLOSURE_DROPOUT),
-        "reach drop (Dropout2d), a variable of an enclosing function. Make it an attribute of "
-        "the module in __init__, or call drop.eval()",
+        "reach dropout (Dropout2d), a variable of an enclosing function. Make it an attribute of "
+        "the module in __init__, or call dropout.eval()",
     ),
 }
 
@@ -199,9 +199,11 @@ def test_a_dropout_whose_result_is_used_in_any_way_is_refused(kind: str) -> None
 
 
 def test_python_computes_no_layer_that_drops_at_random() -> None:
-    block = Deciding(lambda m, x: F.dropout(x, 0.5))
+    block = InputDependentBranch(lambda m, x: F.dropout(x, 0.5))
     model = nn.Sequential(nn.Conv2d(4, 4, 1), block).eval()
-    with pytest.raises(UnsupportedModel, match=r"in 1, a Deciding.*: dropout samples a mask"):
+    with pytest.raises(
+        UnsupportedModel, match=r"in 1, a InputDependentBranch.*: dropout samples a mask"
+    ):
         Viewer(model, X)
     report = nbglcnn.check(model, X)
     assert not report.ok
@@ -209,7 +211,7 @@ def test_python_computes_no_layer_that_drops_at_random() -> None:
 
 
 def test_python_computes_no_layer_that_reads_a_number_of_what_was_dropped() -> None:
-    block = Deciding(lambda m, x: x * F.dropout(x).mean().item())
+    block = InputDependentBranch(lambda m, x: x * F.dropout(x).mean().item())
     with pytest.raises(UnsupportedModel, match="dropout samples a mask"):
         load_with_fallback(nn.Sequential(nn.Conv2d(4, 4, 1), block).eval(), X)
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 import nbglcnn
 from assertions import assert_all_equal, assert_equal
 from hook_changes import change_after_key, evaluate_outputs, outputs_by_hook, run_model
-from nbglcnn.graph import Graph, is_inside_call, return_order
-from nbglcnn.load import ComparisonModel, ComparisonSide, load, model_of, with_parameters
+from nbglcnn.graph import Graph, call_return_order, is_inside_call
+from nbglcnn.load import ComparisonModel, ComparisonSide, load, with_parameters, wrap_model
 from nbglcnn.lowering.lower import lower
 from nbglcnn.python_fallback import load_with_fallback
 from nbglcnn.reference import compute_reference
@@ -98,8 +98,8 @@ PASSTHROUGH_MODULES = {
 def test_a_skip_from_before_a_module_that_computes_nothing_stays_before_it(name: str) -> None:
     graph = assert_hooks_act_alike(SkipAround(PASSTHROUGH_MODULES[name]), "x", "passes", "conv")
     assert operators(graph) == ["Relu", "Identity", "Conv", "Add"]
-    assert graph.key("passes").value != graph.key("relu").value
-    assert [key.name for key in graph.keys if key.call is None] == ["x", "relu", "add"]
+    assert graph.key("passes").value_name != graph.key("relu").value_name
+    assert [key.name for key in graph.keys if key.module_call is None] == ["x", "relu", "add"]
 
 
 @pytest.mark.parametrize("name", PASSTHROUGH_MODULES)
@@ -107,7 +107,7 @@ def test_where_all_read_behind_it_the_value_is_the_same(name: str) -> None:
     model = nn.Sequential(nn.Conv2d(3, 3, 1), PASSTHROUGH_MODULES[name], nn.ReLU())
     graph = assert_hooks_act_alike(model, "0", "1", "2")
     assert operators(graph) == ["Conv", "Relu"]
-    assert graph.key("0").value == graph.key("1").value
+    assert graph.key("0").value_name == graph.key("1").value_name
 
 
 class ReturnsPassthrough(nn.Module):
@@ -161,11 +161,11 @@ class NestedAliases(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.looks, self.drop = PassthroughWithHead(), nn.Dropout()
+        self.passthrough, self.drop = PassthroughWithHead(), nn.Dropout()
 
     def forward(self, x: Tensor) -> Tensor:
-        y, a = self.looks(x)
-        z, b = self.looks(self.drop(y) + x)
+        y, a = self.passthrough(x)
+        z, b = self.passthrough(self.drop(y) + x)
         return y * a + z * b + x
 
 
@@ -174,12 +174,12 @@ class StoredTensor(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.keeps, self.gives = KeepsTensor(), ReturnsStored()
+        self.storing_module, self.returning_module = KeepsTensor(), ReturnsStored()
         self.conv = nn.Conv2d(3, 3, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.conv(self.keeps(x))
-        return self.gives(y, self.keeps) + y + x
+        y = self.conv(self.storing_module(x))
+        return self.returning_module(y, self.storing_module) + y + x
 
 
 class KeepsTensor(nn.Module):
@@ -415,7 +415,7 @@ def test_new_weights_reach_what_reads_behind_the_module() -> None:
 def test_two_networks_in_one_graph_keep_their_readers_apart() -> None:
     x = torch.randn(SHAPE)
     model, other = SkipAround(nn.Dropout()).eval(), NestedAliases().eval()
-    sides = (ComparisonSide(model_of(one), *load(one, x)) for one in (model, other))
+    sides = (ComparisonSide(wrap_model(one), *load(one, x)) for one in (model, other))
     joined = ComparisonModel(*sides, shared_input=False, shared_weights=False)
     graph, arrays = load(joined)
     for prefix, own in (("A.", model), ("B.", other)):
@@ -423,7 +423,9 @@ def test_two_networks_in_one_graph_keep_their_readers_apart() -> None:
             if key.kind == "input" or not key.name.startswith(prefix):
                 continue
             bare = replace(key, name=key.name.removeprefix(prefix))
-            bare = replace(bare, call=key.call and key.call.removeprefix(prefix))
+            bare = replace(
+                bare, module_call=key.module_call and key.module_call.removeprefix(prefix)
+            )
             wanted = outputs_by_hook(own, (x,), bare)
             if wanted is None:
                 continue
@@ -436,9 +438,9 @@ def test_two_networks_in_one_graph_keep_their_readers_apart() -> None:
 def test_a_difference_is_that_of_changed_outputs() -> None:
     x = torch.randn(SHAPE)
     model = SkipAround(nn.Dropout()).eval()
-    sides = (ComparisonSide(model_of(model), *load(model, x)) for _ in "AB")
+    sides = (ComparisonSide(wrap_model(model), *load(model, x)) for _ in "AB")
     graph, _ = load(ComparisonModel(*sides, shared_input=True, shared_weights=True))
-    read = [n for n in graph.nodes if graph.key("A.output").value in n.inputs]
+    read = [n for n in graph.nodes if graph.key("A.output").value_name in n.inputs]
     assert read
     assert not any(is_inside_call(graph, node, graph.key("A.output")) for node in read)
     adds = [node for node in graph.nodes if node.op == "Add"]
@@ -510,9 +512,9 @@ def test_keys_of_one_value_are_in_order_of_the_hooks_on_their_modules() -> None:
     model(x)
     hooked, told = told, []
     graph, _ = load(model, x)
-    assert len({key.value for key in graph.keys if key.kind != "input"}) == 1
-    turn = return_order(graph)
-    keys = sorted(graph.keys, key=lambda key: turn[key.call])
+    assert len({key.value_name for key in graph.keys if key.kind != "input"}) == 1
+    turn = call_return_order(graph)
+    keys = sorted(graph.keys, key=lambda key: turn[key.module_call])
     assert [key.name for key in keys] == ["input", *hooked]
 
 
@@ -539,9 +541,9 @@ class PythonFallbackNet(nn.Module):
 def test_what_python_computes_reads_behind_a_module_and_is_read_before_one() -> None:
     graph, _ = load_with_fallback(PythonFallbackNet().eval(), torch.rand(SHAPE))
     [gru] = [node for node in graph.nodes if node.python_fallback is not None]
-    assert gru.inputs[0] == graph.key("drop").value != graph.key("relu").value
-    assert gru.outputs[0] == graph.key("gru[0]").value != graph.key("passes").value
-    before, after = ([n.op for n in graph.nodes if graph.key(name).value in n.inputs]
+    assert gru.inputs[0] == graph.key("drop").value_name != graph.key("relu").value_name
+    assert gru.outputs[0] == graph.key("gru[0]").value_name != graph.key("passes").value_name
+    before, after = ([n.op for n in graph.nodes if graph.key(name).value_name in n.inputs]
                       for name in ("gru[0]", "passes"))  # fmt: skip
     assert (before, after) == (["Identity", "Add"], ["MatMul"])
 

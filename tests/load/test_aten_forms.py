@@ -14,7 +14,7 @@ from nbglcnn.load.torch.translate import translation as translate
 from nbglcnn.load.torch.translate.aten_translations import TRANSLATIONS
 
 X = np.random.default_rng(5).standard_normal((3, 6, 11, 9)).astype(np.float32)
-Case = Callable[[torch.Tensor], object] | nn.Module
+TorchCase = Callable[[torch.Tensor], object] | nn.Module
 
 
 class FunctionModule(nn.Module):
@@ -33,7 +33,7 @@ def make_batch_norm(**options: bool) -> nn.Module:
     return made
 
 
-OWN_TRANSLATIONS: dict[str, Case] = {
+NBGLCNN_TRANSLATIONS: dict[str, TorchCase] = {
     "conv": nn.Conv2d(6, 4, (3, 2), stride=(2, 1), padding=(1, 0), dilation=(1, 2), groups=2),
     "conv without bias": nn.Conv2d(6, 4, 3, bias=False),
     "conv of one dimension": lambda x: F.conv1d(x.flatten(2), torch.ones(2, 6, 3), padding=1),
@@ -72,7 +72,7 @@ OWN_TRANSLATIONS: dict[str, Case] = {
     "names": lambda x: F.dropout(x.clone().contiguous(), 0.5, False) * 2,
 }
 # We have no form for these arguments.
-ONNXSCRIPT_TRANSLATIONS: dict[str, Case] = {
+ONNXSCRIPT_TRANSLATIONS: dict[str, TorchCase] = {
     "one example": lambda x: F.conv2d(x[0], torch.ones(2, 6, 3, 3)),
     "pools of one example": lambda x: (F.max_pool2d(x[0], 2), F.avg_pool2d(x[0], 2)),
     "vectors": lambda x: x.flatten(1) @ torch.ones(594),
@@ -85,7 +85,7 @@ ONNXSCRIPT_TRANSLATIONS: dict[str, Case] = {
 }
 
 
-def assert_equals_torch(case: Case) -> None:
+def assert_equals_torch(case: TorchCase) -> None:
     model = (case if isinstance(case, nn.Module) else FunctionModule(case)).eval()
     with torch.no_grad():
         wanted = model(torch.from_numpy(X))
@@ -96,7 +96,7 @@ def assert_equals_torch(case: Case) -> None:
         assert_equal(found[name], one.numpy(), name=name)
 
 
-@pytest.mark.parametrize("name", OWN_TRANSLATIONS)
+@pytest.mark.parametrize("name", NBGLCNN_TRANSLATIONS)
 def test_a_form_gives_pytorchs_numbers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     used = {"flip", "slice", "select", "ones"}  # from other operators
     translated = translate._OnnxscriptTranslator.translate_node
@@ -108,7 +108,7 @@ def test_a_form_gives_pytorchs_numbers(name: str, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(translate._OnnxscriptTranslator, "translate_node", some)
     torch.manual_seed(0)
-    assert_equals_torch(OWN_TRANSLATIONS[name])
+    assert_equals_torch(NBGLCNN_TRANSLATIONS[name])
 
 
 @pytest.mark.parametrize("name", ONNXSCRIPT_TRANSLATIONS)

@@ -69,7 +69,7 @@ class InstanceNorms(RunningStatistics):
         return y + F.instance_norm(x)
 
 
-MODELS = [
+BATCH_STATISTICS_MODELS = [
     MadeInForward,
     FunctionalBatchNorm,
     ClonedStatistics,
@@ -79,7 +79,7 @@ MODELS = [
 ]
 
 
-@pytest.mark.parametrize("made", MODELS)
+@pytest.mark.parametrize("made", BATCH_STATISTICS_MODELS)
 def test_the_statistics_are_those_that_pytorch_takes(made: type[nn.Module]) -> None:
     model = made().eval()
     twin, x = copy.deepcopy(model), X.clone().requires_grad_()
@@ -88,13 +88,15 @@ def test_the_statistics_are_those_that_pytorch_takes(made: type[nn.Module]) -> N
     with Session(compile(model, X)) as session:
         assert_equal(session.run(X.numpy())["output"], right.detach().numpy())
         assert verify(session, model, X).ok
-    weighted = nn.Sequential(model, TimesBuffer(torch.arange(right.numel()).reshape(right.shape)))
+    weighted = nn.Sequential(
+        model, ScaledByBuffer(torch.arange(right.numel()).reshape(right.shape))
+    )
     found = nbglcnn.gradient(weighted.eval(), X)["input"]
     assert x.grad is not None
     np.testing.assert_allclose(found, x.grad.numpy(), atol=1e-5 * float(x.grad.abs().max()))
 
 
-class TimesBuffer(nn.Module):
+class ScaledByBuffer(nn.Module):
     def __init__(self, factors: Tensor) -> None:
         super().__init__()
         self.register_buffer("factors", factors)

@@ -13,13 +13,13 @@ from assertions import assert_equal
 from nbglcnn import Session, UnsupportedModel
 from nbglcnn.load import load
 
-Choice = Callable[["ConditionalNet", Tensor], object]
+ChooseBranch = Callable[["ConditionalNet", Tensor], object]
 
 
 class ConditionalNet(nn.Module):
     """Multiplies by selected choices; has buffers, two with equal numbers, and an attribute."""
 
-    def __init__(self, *choices: Choice) -> None:
+    def __init__(self, *choices: ChooseBranch) -> None:
         super().__init__()
         self.register_buffer("numbers", torch.arange(3.0))
         self.register_buffer("part", self.numbers[1:])
@@ -173,7 +173,7 @@ def uninitialized(m: ConditionalNet, x: Tensor) -> object:
     ],
     ids=lambda choice: choice.__name__,
 )
-def test_no_old_number_is_read_of_what_the_input_was_written_to(choice: Choice) -> None:
+def test_no_old_number_is_read_of_what_the_input_was_written_to(choice: ChooseBranch) -> None:
     with pytest.raises(UnsupportedModel, match="depends on the input's values"):
         load(ConditionalNet(choice).eval(), torch.full((1, 3), 2.0))
 
@@ -280,7 +280,7 @@ def test_a_module_without_buffers_and_parameters_may_read_what_it_makes() -> Non
         lambda m, x: torch.arange(9000)[1] > 3,
     ],
 )
-def test_numbers_of_large_constants_are_read_too(choice: Choice) -> None:
+def test_numbers_of_large_constants_are_read_too(choice: ChooseBranch) -> None:
     model, x = ConditionalNet(choice).eval(), torch.rand(1, 3)
     graph, arrays = load(model, x)
     assert graph.constant_reads <= {"many"}

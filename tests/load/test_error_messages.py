@@ -26,7 +26,7 @@ def enter_session(session: Session, _: nn.Module) -> None:
         pass
 
 
-SESSION_USES: dict[str, Callable[[Session, nn.Module], Any]] = {
+CLOSED_SESSION_CALLS: dict[str, Callable[[Session, nn.Module], Any]] = {
     "run": lambda session, _: session.run(X),
     "write": lambda session, _: session.write("input", X),
     "read": lambda session, _: session.read("0"),
@@ -45,10 +45,10 @@ def closed_session() -> tuple[Session, nn.Module]:
     return session, model
 
 
-@pytest.mark.parametrize("use", SESSION_USES)
+@pytest.mark.parametrize("use", CLOSED_SESSION_CALLS)
 def test_a_closed_session_says_so(closed_session: tuple[Session, nn.Module], use: str) -> None:
     with pytest.raises(errors.SessionClosed, match=r"Session of 'Sequential' was closed.*another"):
-        SESSION_USES[use](*closed_session)
+        CLOSED_SESSION_CALLS[use](*closed_session)
     closed_session[0].close()  # close() is idempotent
 
 
@@ -172,7 +172,7 @@ def test_a_module_that_gives_another_kind_of_tensor_is_named(kind: str) -> None:
     )
 
 
-class Deciding(nn.Module):
+class InputDependentBranch(nn.Module):
     """A module that cannot be exported: its control flow depends on values."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -183,7 +183,7 @@ def test_check_reports_each_module_of_a_model_that_cannot_be_exported() -> None:
     model = nn.Sequential(
         OrderedDict(
             conv=nn.Conv2d(1, 2, 3),
-            inner=nn.Sequential(nn.ReLU(), Deciding()),
+            inner=nn.Sequential(nn.ReLU(), InputDependentBranch()),
             last=nn.Conv2d(2, 1, 1),
         )
     ).eval()
@@ -193,7 +193,7 @@ def test_check_reports_each_module_of_a_model_that_cannot_be_exported() -> None:
     assert [(row.layer, row.operator, row.ok) for row in report.rows] == [
         ("conv", "Conv", True),
         ("inner.0", "ReLU", True),
-        ("inner.1", "Deciding", False),
+        ("inner.1", "InputDependentBranch", False),
         ("last", "Conv", True),
         ("Sequential", "the whole", False),
     ]
@@ -236,7 +236,7 @@ def make_unsupported(kind: str) -> nn.Module:
 
 
 # check's result: which modules can run, and the advice for the whole model.
-UNSUPPORTED = {
+UNSUPPORTED_REASONS = {
     "training": ([True] * 4, "Call model.eval() first"),
     "script": ([], "give the original torch.nn.Module"),
     "script inside": ([], "use the original torch.nn.Module instead"),
@@ -247,12 +247,12 @@ UNSUPPORTED = {
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", UNSUPPORTED)
+@pytest.mark.parametrize("kind", UNSUPPORTED_REASONS)
 def test_check_reports_what_is_a_property_of_the_model(kind: str) -> None:
     model = make_unsupported(kind)
     kept = {name: module.training for name, module in model.named_modules()}
     report = nbglcnn.check(model, X)
-    alone, remedy = UNSUPPORTED[kind]
+    alone, remedy = UNSUPPORTED_REASONS[kind]
     assert [row.ok for row in report.rows] == [*alone, False]
     assert not report.ok
     assert (report.rows[-1].layer, report.rows[-1].operator) == (type(model).__name__, "the whole")

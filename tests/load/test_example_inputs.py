@@ -16,16 +16,16 @@ from torch.utils.data import DataLoader, TensorDataset
 import nbglcnn
 from assertions import assert_equal
 from nbglcnn import InputError, Plan, Session, Viewer, backend
-from nbglcnn.features.training.data import open_data
+from nbglcnn.features.training.data import open_batches
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs.arguments import InputSpec, to_input_arrays
 
 RANDOM = np.random.default_rng(11)
-BYTES = RANDOM.integers(0, 256, (2, 5, 7, 3), np.uint8)  # two pictures in PIL's layout
-COLOUR = (BYTES.transpose(0, 3, 1, 2) / np.float32(255)).astype(np.float32)
-GREY = np.round(RANDOM.random((2, 1, 3, 4)), 2).astype(np.float32)
-PICTURES = [Image.fromarray(one) for one in BYTES]
-SINGLE, PAIR = COLOUR[:1], (COLOUR, GREY)
+PICTURE_BYTES = RANDOM.integers(0, 256, (2, 5, 7, 3), np.uint8)  # two pictures in PIL's layout
+COLOUR_PICTURES = (PICTURE_BYTES.transpose(0, 3, 1, 2) / np.float32(255)).astype(np.float32)
+GREY_PICTURES = np.round(RANDOM.random((2, 1, 3, 4)), 2).astype(np.float32)
+PICTURES = [Image.fromarray(one) for one in PICTURE_BYTES]
+SINGLE, PAIR = COLOUR_PICTURES[:1], (COLOUR_PICTURES, GREY_PICTURES)
 
 
 class TwoPictures(nn.Module):
@@ -91,10 +91,11 @@ INPUT_KINDS: dict[str, tuple[str, Any, tuple[Array, ...]]] = {
     "big-endian array": ("one", SINGLE.astype(">f4"), (SINGLE,)),
     "big-endian float64": ("one", SINGLE.astype(">f8"), (SINGLE,)),
     "big-endian, read-only and backwards": ("one", noncontiguous(SINGLE), (SINGLE,)),
-    "list of big-endian arrays": ("one", [COLOUR[0].astype(">f4")], (SINGLE,)),
+    "list of big-endian arrays": ("one", [COLOUR_PICTURES[0].astype(">f4")], (SINGLE,)),
     "masked array without a mask": ("one", np.ma.masked_array(SINGLE), (SINGLE,)),
-    "tuple of big-endian arrays": ("two", (COLOUR.astype(">f2"), GREY.astype(">f4")),
-                                   (np.float16(COLOUR).astype(np.float32), GREY)),
+    "tuple of big-endian arrays": ("two", (COLOUR_PICTURES.astype(">f2"),
+        GREY_PICTURES.astype(">f4")),
+                                   (np.float16(COLOUR_PICTURES).astype(np.float32), GREY_PICTURES)),
     "float16 array": ("one", np.float16(SINGLE), (np.float16(SINGLE).astype(np.float32),)),
     "tensor": ("one", tensor(SINGLE), (SINGLE,)),
     "tensor that requires grad": ("one", tensor(SINGLE).requires_grad_(), (SINGLE,)),
@@ -103,14 +104,15 @@ INPUT_KINDS: dict[str, tuple[str, Any, tuple[Array, ...]]] = {
     "transposed tensor": ("one", tensor(SINGLE.swapaxes(2, 3)).swapaxes(2, 3), (SINGLE,)),
     "picture": ("one", PICTURES[0], (SINGLE,)),
     "list of a picture": ("one", PICTURES[:1], (SINGLE,)),
-    "list of an array": ("one", [COLOUR[0]], (SINGLE,)),
+    "list of an array": ("one", [COLOUR_PICTURES[0]], (SINGLE,)),
     "nested lists": ("one", SINGLE.tolist(), (SINGLE,)),
     "tuple of one": ("one", (SINGLE,), (SINGLE,)),
     "dict of one": ("one", {"input": PICTURES[0]}, (SINGLE,)),
     "tuple": ("two", PAIR, PAIR),
-    "tuple of tensors": ("two", (tensor(COLOUR).requires_grad_(), tensor(GREY)), PAIR),
-    "tuple of pictures and an array": ("two", (PICTURES, GREY), PAIR),
-    "dict by name": ("two", {"low": GREY.astype(np.float64), "image": PICTURES}, PAIR),
+    "tuple of tensors": ("two", (tensor(COLOUR_PICTURES).requires_grad_(), tensor(GREY_PICTURES)),
+        PAIR),
+    "tuple of pictures and an array": ("two", (PICTURES, GREY_PICTURES), PAIR),
+    "dict by name": ("two", {"low": GREY_PICTURES.astype(np.float64), "image": PICTURES}, PAIR),
 }  # fmt: skip
 
 
@@ -200,25 +202,34 @@ def test_a_session_takes_inputs_one_by_one_too(networks: dict[str, NetworkRunner
     session = networks["two"].session
     expected = session.run(PAIR)["output"]
     for run in (
-        lambda: session.run(PICTURES, GREY),
-        lambda: session.run(low=GREY, image=tensor(COLOUR)),
-        lambda: session.run(PICTURES, low=GREY),
-        lambda: session.run({"image": COLOUR}, low=GREY),
-        lambda: session.run(COLOUR),  # `low` keeps its value
+        lambda: session.run(PICTURES, GREY_PICTURES),
+        lambda: session.run(low=GREY_PICTURES, image=tensor(COLOUR_PICTURES)),
+        lambda: session.run(PICTURES, low=GREY_PICTURES),
+        lambda: session.run({"image": COLOUR_PICTURES}, low=GREY_PICTURES),
+        lambda: session.run(COLOUR_PICTURES),  # `low` keeps its value
         lambda: session.run(),
     ):
         np.testing.assert_array_equal(run()["output"], expected)
-        session.write("low", GREY)
+        session.write("low", GREY_PICTURES)
         session.write("image", PICTURES)
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ((GREY, GREY), r"shape .2, 1, 3, 4. was given; expected .2, 3, 5, 7.. Compile again"),
-        ((COLOUR, GREY, GREY), "3 inputs given; this Plan has 2: image, low"),
-        ({"image": COLOUR, "high": GREY}, "no input 'high'; this Plan's inputs: 'image', 'low'"),
-        ((PICTURES, np.uint8(GREY)), "low: dtype uint8"),
+        (
+            (GREY_PICTURES, GREY_PICTURES),
+            r"shape .2, 1, 3, 4. was given; expected .2, 3, 5, 7.. Compile again",
+        ),
+        (
+            (COLOUR_PICTURES, GREY_PICTURES, GREY_PICTURES),
+            "3 inputs given; this Plan has 2: image, low",
+        ),
+        (
+            {"image": COLOUR_PICTURES, "high": GREY_PICTURES},
+            "no input 'high'; this Plan's inputs: 'image', 'low'",
+        ),
+        ((PICTURES, np.uint8(GREY_PICTURES)), "low: dtype uint8"),
     ],
 )
 def test_a_session_writes_nothing_of_an_input_that_does_not_fit(
@@ -235,9 +246,9 @@ def test_a_session_writes_nothing_of_an_input_that_does_not_fit(
 def test_a_new_session_says_which_inputs_are_missing(networks: dict[str, NetworkRunners]) -> None:
     with Session(networks["two"].plan) as session:
         with pytest.raises(InputError, match="'low' is missing; this Plan has 2: image, low"):
-            session.run(COLOUR)
+            session.run(COLOUR_PICTURES)
         with pytest.raises(InputError, match="'image' is missing"):
-            session.run(low=GREY)
+            session.run(low=GREY_PICTURES)
 
 
 @pytest.mark.parametrize("given", [np.int8, np.int16, np.int32, np.int64])
@@ -282,10 +293,13 @@ UNSUPPORTED_INPUTS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "complex": (lambda: tensor(SINGLE) + 1j, "a complex tensor was given; .* torch.view_as_real"),
     "nested": (
-        lambda: torch.nested.nested_tensor([tensor(COLOUR[0])]),
+        lambda: torch.nested.nested_tensor([tensor(COLOUR_PICTURES[0])]),
         "a nested tensor was given",
     ),
-    "sparse in a list": (lambda: [tensor(COLOUR[0]).to_sparse()], "a sparse tensor was given"),
+    "sparse in a list": (
+        lambda: [tensor(COLOUR_PICTURES[0]).to_sparse()],
+        "a sparse tensor was given",
+    ),
     "meta": (lambda: torch.zeros(SINGLE.shape, device="meta"), "on the meta device has no values"),
     "path of nothing": (lambda: "picture.png", "input: file not found: picture.png"),
     "folder": (lambda: Path(__file__).parent, "is a folder; give the path of a picture in it"),
@@ -295,31 +309,34 @@ UNSUPPORTED_INPUTS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "address": (lambda: "https://a.b/c.png", "which nbglcnn does not download: download it"),
     "loader": (
-        lambda: DataLoader(TensorDataset(tensor(COLOUR))),
+        lambda: DataLoader(TensorDataset(tensor(COLOUR_PICTURES))),
         r"DataLoader yields batches: give the images of the first one, next\(iter\(loader\)\)\[0\]",
     ),
     "masked": (
         lambda: masked_array(SINGLE),
         r"a masked array was given, with 2 of 105 values",
     ),
-    "masked in a list": (lambda: [masked_array(COLOUR[0])], "with 2 of 105 .* Give x.filled"),
+    "masked in a list": (
+        lambda: [masked_array(COLOUR_PICTURES[0])],
+        "with 2 of 105 .* Give x.filled",
+    ),
     "uint16": (lambda: np.uint16(SINGLE), r"dtype uint16; .*astype\('float32'\) / 65535"),
     "big-endian uint16": (lambda: SINGLE.astype(">u2"), r"astype\('float32'\) / 65535"),
     "uint8": (lambda: np.uint8(SINGLE), r"dtype uint8; .*astype\('float32'\) / 255"),
     "data set": (
-        lambda: TensorDataset(tensor(COLOUR)),
+        lambda: TensorDataset(tensor(COLOUR_PICTURES)),
         r"TensorDataset is a data set: give one of its images, dataset\[0\]\[0\]\[None\]$",
     ),
     "images and labels": (
-        lambda: (tensor(COLOUR), torch.arange(len(COLOUR))),
+        lambda: (tensor(COLOUR_PICTURES), torch.arange(len(COLOUR_PICTURES))),
         r"For images with labels, .* give only the images: x\[0\]",
     ),
     "batch of a loader": (
-        lambda: [tensor(COLOUR), torch.arange(len(COLOUR))],
+        lambda: [tensor(COLOUR_PICTURES), torch.arange(len(COLOUR_PICTURES))],
         r"a list of shapes .* give only the images: x\[0\]",
     ),
     "item of a data set": (
-        lambda: (tensor(COLOUR[0]), 3),
+        lambda: (tensor(COLOUR_PICTURES[0]), 3),
         r"For an image with its label, give only the image: x\[0\]\[None\]",
     ),
     "item with a picture": (lambda: (PICTURES[0], 3), r"give only the image: x\[0\]$"),
@@ -368,12 +385,12 @@ class EndlessDataset(EndlessItems, torch.utils.data.Dataset):  # type: ignore[ty
 @pytest.mark.parametrize(
     "item",
     [
-        tensor(COLOUR[0]),
-        (tensor(COLOUR[0]), 3),
-        (COLOUR[0], 3),
+        tensor(COLOUR_PICTURES[0]),
+        (tensor(COLOUR_PICTURES[0]), 3),
+        (COLOUR_PICTURES[0], 3),
         (PICTURES[0], 3),
         PICTURES[0],
-        {"label": 3, "image": tensor(COLOUR[0])},
+        {"label": 3, "image": tensor(COLOUR_PICTURES[0])},
         {"image": PICTURES[0], "label": 3},
     ],
 )
@@ -382,7 +399,7 @@ def test_the_code_that_is_advised_for_a_data_set_gives_an_input(make: Any, item:
     with pytest.raises(InputError, match="is a data set: give one of its images") as error:
         nbglcnn.load.load(model, dataset)
     _, (array,) = nbglcnn.load.load(model, eval(str(error.value).split("images, ")[1]))
-    assert array.shape == (1, *COLOUR[0].shape)
+    assert array.shape == (1, *COLOUR_PICTURES[0].shape)
     if isinstance(x := item, tuple):
         with pytest.raises(InputError, match="give only the image") as error:
             nbglcnn.load.load(model, x)
@@ -435,7 +452,9 @@ def through_image_list(array: Any) -> Array:
 
 
 def through_training(array: Any) -> Array:
-    return open_data(array, 1, shuffle=False, seed=0, model_loss=False).first_batch().inputs[0]
+    return (
+        open_batches(array, 1, shuffle=False, seed=0, has_model_loss=False).first_batch().inputs[0]
+    )
 
 
 def through_backend(array: Any) -> Array:
@@ -498,7 +517,7 @@ def test_a_data_set_of_uint16_says_what_white_is() -> None:
 
 def test_the_path_of_a_picture_is_the_picture_in_every_door(tmp_path: Path) -> None:
     paths = [tmp_path / "a.png", tmp_path / "b.png"]
-    for path, pixels in zip(paths, BYTES, strict=False):
+    for path, pixels in zip(paths, PICTURE_BYTES, strict=False):
         Image.fromarray(pixels).save(path)
     pictures = [Image.open(path) for path in paths]
     model = nn.Sequential(nn.Conv2d(3, 2, 1), nn.ReLU()).eval()

@@ -14,14 +14,14 @@ from torch import nn
 import nbglcnn
 from assertions import assert_equal
 from nbglcnn import InputError, Plan, Preprocess, Session, UnsupportedModel, Viewer, compile
-from nbglcnn.load import load, model_of
+from nbglcnn.load import load, wrap_model
 from nbglcnn.reference import compute_reference
 
 X = torch.randn(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))
-E = torch.randn(2, 4, generator=torch.Generator().manual_seed(1))
+EMBEDDING = torch.randn(2, 4, generator=torch.Generator().manual_seed(1))
 
 
-class Pair(NamedTuple):
+class DataclassPair(NamedTuple):
     first: Any
     second: Any
 
@@ -62,14 +62,14 @@ class ConditionedUNet(nn.Module):
 
 
 LIST_ARGUMENT = [X * 2, None]
-IMAGE = "added_cond_kwargs['image_embeds']"
-CALLS: dict[str, tuple[Any, list[str]]] = {
+IMAGE_EMBEDS_NAME = "added_cond_kwargs['image_embeds']"
+CALL_ARGUMENTS: dict[str, tuple[Any, list[str]]] = {
     "a number": ((X, 2.0), ["sample"]),
     "a tensor of one number": ((X, torch.tensor(2.0)), ["sample", "timestep"]),
     "None and a bool": ((X, 2.0, None, None, False), ["sample"]),
     "a dict in a dict": (
-        {"sample": X, "timestep": 3, "added_cond_kwargs": {"image_embeds": E}},
-        ["sample", IMAGE],
+        {"sample": X, "timestep": 3, "added_cond_kwargs": {"image_embeds": EMBEDDING}},
+        ["sample", IMAGE_EMBEDS_NAME],
     ),
     "tuples with numbers in them": (
         {"sample": X, "timestep": torch.tensor(0.5), "sizes": (1, torch.tensor(3.0), X)},
@@ -79,12 +79,12 @@ CALLS: dict[str, tuple[Any, list[str]]] = {
         {
             "sample": X,
             "timestep": 1,
-            "added_cond_kwargs": {"image_embeds": E, "pair": Pair(X * 2, None)},
+            "added_cond_kwargs": {"image_embeds": EMBEDDING, "pair": DataclassPair(X * 2, None)},
         },
-        ["sample", IMAGE, "added_cond_kwargs['pair'][0]"],
+        ["sample", IMAGE_EMBEDS_NAME, "added_cond_kwargs['pair'][0]"],
     ),
     "a list of tensors": (
-        {"sample": X, "timestep": 2, "sizes": [X, E.mean(), X * 2]},
+        {"sample": X, "timestep": 2, "sizes": [X, EMBEDDING.mean(), X * 2]},
         ["sample", "sizes[0]", "sizes[1]", "sizes[2]"],
     ),
     "a list of numbers and an empty one": (
@@ -95,27 +95,29 @@ CALLS: dict[str, tuple[Any, list[str]]] = {
         {
             "sample": X,
             "timestep": 1,
-            "added_cond_kwargs": {"image_embeds": E, "pair": LIST_ARGUMENT},
+            "added_cond_kwargs": {"image_embeds": EMBEDDING, "pair": LIST_ARGUMENT},
         },
-        ["sample", IMAGE, "added_cond_kwargs['pair'][0]"],
+        ["sample", IMAGE_EMBEDS_NAME, "added_cond_kwargs['pair'][0]"],
     ),
     "names with others left out between them": (
-        {"sample": X, "timestep": torch.tensor(2.0), "states": E, "active": False},
+        {"sample": X, "timestep": torch.tensor(2.0), "states": EMBEDDING, "active": False},
         ["sample", "timestep", "states"],
     ),
 }
 
 
-def torch_output(given: Any) -> np.ndarray:
+def torch_output(call_arguments: Any) -> np.ndarray:
     model = ConditionedUNet().eval()
     with torch.no_grad():
-        found = model(**given) if isinstance(given, dict) else model(*given)
+        found = (
+            model(**call_arguments) if isinstance(call_arguments, dict) else model(*call_arguments)
+        )
     return found[0].numpy()
 
 
-@pytest.mark.parametrize("kind", CALLS)
+@pytest.mark.parametrize("kind", CALL_ARGUMENTS)
 def test_arguments_of_every_form_are_accepted(kind: str) -> None:
-    given, names = CALLS[kind]
+    given, names = CALL_ARGUMENTS[kind]
     model = ConditionedUNet().eval()
     graph, arrays = load(model, given)
     assert [key.name for key in graph.keys if key.kind == "input"] == names
@@ -125,9 +127,9 @@ def test_arguments_of_every_form_are_accepted(kind: str) -> None:
     assert nbglcnn.check(model, given).ok
 
 
-@pytest.mark.parametrize("kind", CALLS)
+@pytest.mark.parametrize("kind", CALL_ARGUMENTS)
 def test_a_session_takes_the_arguments_that_were_compiled(kind: str) -> None:
-    given, _ = CALLS[kind]
+    given, _ = CALL_ARGUMENTS[kind]
     plan = Plan.from_bytes(compile(ConditionedUNet().eval(), given).to_bytes())
     with Session(plan) as session:
         assert_equal(session.run(given)["output[0]"], torch_output(given))
@@ -141,11 +143,11 @@ def test_a_session_takes_the_arguments_that_were_compiled(kind: str) -> None:
 
 
 def test_a_session_runs_many_examples_with_the_constants_that_were_compiled() -> None:
-    given = {"sample": X, "timestep": 3, "added_cond_kwargs": {"image_embeds": E}}
+    given = {"sample": X, "timestep": 3, "added_cond_kwargs": {"image_embeds": EMBEDDING}}
     many = {
         **given,
         "sample": torch.cat([X, X * 2, X[:1]]),
-        "added_cond_kwargs": {"image_embeds": torch.cat([E, E + 1, E[:1]])},
+        "added_cond_kwargs": {"image_embeds": torch.cat([EMBEDDING, EMBEDDING + 1, EMBEDDING[:1]])},
     }
     with Session(compile(ConditionedUNet().eval(), given)) as session:
         assert_equal(session.run(many)["output[0]"], torch_output(many))
@@ -158,7 +160,7 @@ LIST_ARGUMENTS = {"sample": X, "timestep": 2, "sizes": [1.0, X]}
     ("other", "words"),
     [
         ({"timestep": 3}, "^timestep: 3 was given; the network was compiled with 2, .*Give 2, or"),
-        ({"timestep": E}, "^timestep: an array was given; the network was compiled with 2"),
+        ({"timestep": EMBEDDING}, "^timestep: an array was given; the network was compiled with 2"),
         ({"active": False}, "^active: False was given; the network was compiled with True"),
         ({"other": None}, "^other: None was given; the network was compiled without other"),
         ({"sizes": [1.0]}, r"^sizes\[1\]: nothing was given; .* compiled with an array"),
@@ -189,10 +191,10 @@ class AddsNoise(nn.Module):
 
 
 def test_a_session_takes_random_numbers_behind_the_arguments() -> None:
-    noise, given = torch.ones(2, 3, 4, 4), (X, 2.0, [E[0, 0]])
+    noise, given = torch.ones(2, 3, 4, 4), (X, 2.0, [EMBEDDING[0, 0]])
     with Session(compile(AddsNoise().eval(), given)) as session:
         found = session.run((*given, noise))["output"]
-        assert_equal(found, (X * 2.0 + E[0, 0] + noise).numpy())
+        assert_equal(found, (X * 2.0 + EMBEDDING[0, 0] + noise).numpy())
         assert_equal(session.run(given)["output"], found)
         with pytest.raises(InputError, match="5 arguments were given; forward takes 3"):
             session.run(*given, noise, noise)
@@ -214,8 +216,8 @@ def test_pictures_in_a_list_stay_a_batch() -> None:
 
 
 def test_a_comparison_takes_nested_arguments_again() -> None:
-    given = {"sample": X, "timestep": 2, "added_cond_kwargs": {"image_embeds": E}}
-    other = {**given, "sample": X * 3, "added_cond_kwargs": {"image_embeds": E - 1}}
+    given = {"sample": X, "timestep": 2, "added_cond_kwargs": {"image_embeds": EMBEDDING}}
+    other = {**given, "sample": X * 3, "added_cond_kwargs": {"image_embeds": EMBEDDING - 1}}
     model = ConditionedUNet().eval()
     comparison = nbglcnn.compare(model, model.state_dict(), given)
     try:
@@ -235,14 +237,18 @@ def test_a_comparison_takes_nested_arguments_again() -> None:
 
 
 def test_a_viewer_takes_nested_arguments_again_and_by_the_inputs_names(tmp_path: Path) -> None:
-    given = {"sample": X, "timestep": 2, "added_cond_kwargs": {"image_embeds": E}}
+    given = {"sample": X, "timestep": 2, "added_cond_kwargs": {"image_embeds": EMBEDDING}}
     viewer = Viewer(ConditionedUNet().eval(), given)
     try:
         assert viewer.verify().ok
-        other = {"sample": X * 2, "timestep": 2, "added_cond_kwargs": {"image_embeds": E + 1}}
+        other = {
+            "sample": X * 2,
+            "timestep": 2,
+            "added_cond_kwargs": {"image_embeds": EMBEDDING + 1},
+        }
         viewer.input = other
         assert_equal(viewer.activations["output[0]"], torch_output(other))
-        viewer.input = {IMAGE: E, "sample": X}
+        viewer.input = {IMAGE_EMBEDS_NAME: EMBEDDING, "sample": X}
         assert_equal(viewer.activations["output[0]"], torch_output(given))
         assert viewer.verify(other).ok
         assert_equal(viewer.activations["output[0]"], torch_output(given))
@@ -250,7 +256,7 @@ def test_a_viewer_takes_nested_arguments_again_and_by_the_inputs_names(tmp_path:
             viewer.input = {**given, "timestep": 3}
         path = viewer.to_onnx(tmp_path / "net.onnx")
         session = onnxruntime.InferenceSession(path)
-        own = dict(zip([one.name for one in session.get_inputs()], (X, E), strict=True))
+        own = dict(zip([one.name for one in session.get_inputs()], (X, EMBEDDING), strict=True))
         found = session.run(None, {name: one.numpy() for name, one in own.items()})
         assert_equal(found[0], torch_output(given))
     finally:
@@ -258,13 +264,13 @@ def test_a_viewer_takes_nested_arguments_again_and_by_the_inputs_names(tmp_path:
 
 
 def test_a_source_of_one_example_keeps_the_other_arguments() -> None:
-    given = {"sample": X, "timestep": 2, "added_cond_kwargs": {"image_embeds": E}}
+    given = {"sample": X, "timestep": 2, "added_cond_kwargs": {"image_embeds": EMBEDDING}}
     viewer = Viewer(ConditionedUNet().eval(), given)
     try:
         viewer.input = nbglcnn.Noise(input="sample", seed=3)
         sample = torch.from_numpy(viewer.activations["sample"])
         alone = {
-            "sample": sample, "timestep": 2, "added_cond_kwargs": {"image_embeds": E[:1]}
+            "sample": sample, "timestep": 2, "added_cond_kwargs": {"image_embeds": EMBEDDING[:1]}
         }  # fmt: skip
         assert_equal(viewer.activations["output[0]"], torch_output(alone))
     finally:
@@ -273,11 +279,11 @@ def test_a_source_of_one_example_keeps_the_other_arguments() -> None:
 
 def test_a_picture_with_preprocess_has_nested_arguments_behind_it() -> None:
     picture = torch.rand(2, 3, 4, 4)
-    given = {"sample": picture, "timestep": 2, "added_cond_kwargs": {"image_embeds": E}}
-    model = model_of(ConditionedUNet().eval(), Preprocess(mean=(0.5,) * 3, std=(0.25,) * 3))
+    given = {"sample": picture, "timestep": 2, "added_cond_kwargs": {"image_embeds": EMBEDDING}}
+    model = wrap_model(ConditionedUNet().eval(), Preprocess(mean=(0.5,) * 3, std=(0.25,) * 3))
     graph, arrays = load(model, given)
     inputs = [key.name for key in graph.keys if key.kind == "input"]
-    assert inputs[-1] == IMAGE
+    assert inputs[-1] == IMAGE_EMBEDS_NAME
     wanted = torch_output({**given, "sample": (picture - 0.5) / 0.25})
     assert_equal(compute_reference(model, graph, arrays)["output[0]"], wanted, rtol=1e-4)
 

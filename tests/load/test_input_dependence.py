@@ -66,7 +66,7 @@ def test_a_weight_that_is_indexed_by_places_takes_new_numbers() -> None:
     viewer.close()
 
 
-INPUT_TEXTS: Mapping[str, Forward] = {
+FORMATTED_INPUT_READS: Mapping[str, Forward] = {
     "format": lambda m, x: x * float(f"{x.mean():.3f}"),
     "str of an item": lambda m, x: x * (2 if str(x.mean().item()).startswith("-") else 3),
     "repr": lambda m, x: x * len(repr(x[0, 0] * 1e3)),
@@ -74,11 +74,11 @@ INPUT_TEXTS: Mapping[str, Forward] = {
 }
 
 
-@pytest.mark.parametrize("name", INPUT_TEXTS)
+@pytest.mark.parametrize("name", FORMATTED_INPUT_READS)
 @pytest.mark.parametrize("sign", [1, -1])
 def test_what_a_text_or_an_assert_decides_is_refused(name: str, sign: int) -> None:
     with pytest.raises(UnsupportedModel, match=r"string of the input's values"):
-        compile(FunctionModule(INPUT_TEXTS[name]).eval(), X * sign)
+        compile(FunctionModule(FORMATTED_INPUT_READS[name]).eval(), X * sign)
 
 
 def test_texts_and_asserts_that_decide_nothing_stay() -> None:
@@ -153,9 +153,9 @@ def double_on_load(module: FunctionModule, _: object) -> None:
     module.k.mul_(2)
 
 
-def with_load_hook(when: str) -> nn.Module:
+def with_load_hook(registration: str) -> nn.Module:
     model = FunctionModule(lambda m, x: x * m.k)
-    if when == "before":
+    if registration == "before":
         model.register_load_state_dict_pre_hook(
             lambda module, state, *_: state.update({n: v * 2 for n, v in state.items()})
         )

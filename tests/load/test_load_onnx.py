@@ -33,7 +33,7 @@ def assert_equals_runtime(model: onnx.ModelProto, x: Any) -> tuple[Graph, dict[s
         assert found[output.name].shape == expected.shape
         assert_allclose(found[output.name], expected, rtol=1e-4, atol=1e-5)
     for key in graph.keys:
-        assert found[key.name].shape == graph.shape(key.value)
+        assert found[key.name].shape == graph.shape(key.value_name)
     return graph, found
 
 
@@ -43,9 +43,9 @@ def test_keys_are_the_values_own_names() -> None:
         *(("x", "input"), ("c", "layer"), ("r", "layer"), ("d", "layer"), ("i", "layer")),
         ("y", "output"),
     ]
-    assert graph.key("d").value == graph.key("i").value == "r"
+    assert graph.key("d").value_name == graph.key("i").value_name == "r"
     assert dict(graph.parameters) == {"w": "w", "b": "b"}
-    assert graph.source == "onnx"
+    assert graph.framework == "onnx"
     assert [n.op for n in graph.nodes] == ["Conv", "Relu", "Add"]
 
 
@@ -91,7 +91,7 @@ def test_path_bytes_and_proto_give_the_same(tmp_path: Path) -> None:
     assert [g.name for g in graphs] == ["g", "model", "net", "net"]
     for graph in graphs:
         assert graph.keys == graphs[0].keys
-        assert_array_equal(graph.constant("w"), randn(3, 2, 3, 3))
+        assert_array_equal(graph.constant_data("w"), randn(3, 2, 3, 3))
 
 
 def test_static_shapes_need_no_example() -> None:
@@ -170,7 +170,7 @@ def test_half_and_double_weights_are_computed_in_float32() -> None:
         kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         model.graph.input.append(helper.make_tensor_value_info("x", kind, (2, 4)))
         graph, arrays = load(model, randn(2, 4))
-        assert arrays[0].dtype == graph.constant("w").dtype == np.float32
+        assert arrays[0].dtype == graph.constant_data("w").dtype == np.float32
         assert len(graph.notes) == 2
         assert [n.op for n in graph.nodes] == ["MatMul"]
         expected = randn(2, 4) @ randn(4, 3).astype(dtype).astype(np.float32)
@@ -179,7 +179,7 @@ def test_half_and_double_weights_are_computed_in_float32() -> None:
 
 # Operator sets
 
-IMAGE = {"x": (1, 2, 3, 4)}
+IMAGE_INPUT = {"x": (1, 2, 3, 4)}
 OLD_OPERATORS: list[tuple[str, int, dict[str, Any], list[Any], dict[str, Any]]] = [
     ("Clip", 10, {"min": -0.5, "max": 0.5}, [], {}),
     ("Clip", 6, {"min": 0.0}, [], {}),
@@ -246,7 +246,9 @@ def test_older_operator_sets_mean_what_they_did(
     outputs = ["y", "indices"] if op == "TopK" else ["y"]
     one = node(op, ["x", *more], outputs, **attributes)
     x = randn(1, 2, 3, 4)
-    assert_equals_runtime(model_of([one], IMAGE, outputs, opset=opset, constants=constants), x)
+    assert_equals_runtime(
+        model_of([one], IMAGE_INPUT, outputs, opset=opset, constants=constants), x
+    )
 
 
 @pytest.mark.parametrize("opset", [7, 9, 11, 12])
@@ -263,7 +265,7 @@ def test_split_of_older_operator_sets(opset: int, outputs: int) -> None:
 def test_operator_set_6_broadcasts_along_an_axis() -> None:
     one = node("Add", ["x", "b"], ["y"], axis=1, broadcast=1)
     graph, arrays = load(
-        model_of([one], IMAGE, ["y"], opset=6, constants={"b": randn(2)}), randn(1, 2, 3, 4)
+        model_of([one], IMAGE_INPUT, ["y"], opset=6, constants={"b": randn(2)}), randn(1, 2, 3, 4)
     )
     expected = randn(1, 2, 3, 4) + randn(2)[:, None, None]
     assert_allclose(compute_values(graph, arrays)["y"], expected, rtol=1e-6)

@@ -22,7 +22,7 @@ from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Graph, Node
 from nbglcnn.inputs.arguments import to_input_arrays
 from nbglcnn.load import convert_inputs, load, with_parameters
-from nbglcnn.load.module_keys import ModuleCall, assign_calls, torch_keys
+from nbglcnn.load.module_keys import ModuleCall, assign_calls, make_torch_keys
 from nbglcnn.load.passes.evaluate import run_graph
 from nbglcnn.lowering.lower import lower
 from nbglcnn.reference import compute_reference
@@ -72,8 +72,8 @@ def hook_values(model: nn.Module, inputs: Sequence[Array]) -> dict[str, Array]:
 def compute_values(graph: Graph, inputs: Sequence[Array]) -> dict[str, Array]:
     """Compute every key of the Graph from its nodes."""
     known = dict(zip(graph.inputs, inputs, strict=True))
-    computed = run_graph(graph, known, [key.value for key in graph.keys])
-    return {key.name: computed[key.value] for key in graph.keys}
+    computed = run_graph(graph, known, [key.value_name for key in graph.keys])
+    return {key.name: computed[key.value_name] for key in graph.keys}
 
 
 def load_and_compare(model: nn.Module, x: Any) -> tuple[Graph, tuple[Array, ...]]:
@@ -92,7 +92,7 @@ def load_and_compare(model: nn.Module, x: Any) -> tuple[Graph, tuple[Array, ...]
     assert list(given) == names
     for key in graph.keys:
         array = found[key.name]
-        assert graph.shape(key.value) == array.shape == given[key.name].shape
+        assert graph.shape(key.value_name) == array.shape == given[key.name].shape
         assert_allclose(array, given[key.name], rtol=1e-4, atol=1e-5, err_msg=key.name)
         if key.name in expected:
             assert array.shape == expected[key.name].shape
@@ -180,7 +180,7 @@ def test_nested_containers_reused_with_functional_operators_in_place() -> None:
     assert kinds["block.act:1"] == ("layer", "ReLU")
     assert kinds["block: add"] == ("layer", "")
     assert kinds["output"] == ("output", "CallsTwice")
-    calls = {n.outputs[0]: n.call for n in graph.nodes}
+    calls = {n.outputs[0]: n.module_call for n in graph.nodes}
     assert calls["add_1"] == "block:1"
     assert calls["sigmoid"] == ""
 
@@ -189,10 +189,10 @@ def test_the_models_output_is_called_output_whatever_a_value_in_between_is_calle
     root = ModuleCall("", 0, False, "Net", "", [("", 0), ("[1]", 1)], end_index=3)
     names = ("output", "y", "output[1]")
     nodes = [(k, Node(str(k), "Relu", ("x",), (name,))) for k, name in enumerate(names)]
-    keys = torch_keys(
+    keys = make_torch_keys(
         {"x": "x"}, root, ["y", "z"], assign_calls(root, nodes), lambda _, __, value: value
     )
-    assert {key.name: key.value for key in keys} == {
+    assert {key.name: key.value_name for key in keys} == {
         **{"x": "x", "output:1": "output", "y": "y", "output[1]:1": "output[1]"},
         **{"output": "y", "output[1]": "z"},
     }
@@ -374,7 +374,7 @@ def test_a_fresh_batch_norm_keeps_four_tensors_and_is_not_folded() -> None:
     norm = graph.nodes[-1]
     assert norm.op == "BatchNormalization"
     assert list(norm.inputs[1:]) == ["1.weight", "1.bias", "1.running_mean", "1.running_var"]
-    assert_array_equal(graph.constant("0.weight"), model[0].weight.detach())
+    assert_array_equal(graph.constant_data("0.weight"), model[0].weight.detach())
 
 
 class DerivedWeights(nn.Module):
@@ -526,10 +526,10 @@ def test_the_users_model_is_untouched() -> None:
 def test_the_graph_does_not_share_memory_with_the_model() -> None:
     model = nn.Linear(2, 2).eval()
     graph, _ = load(model, randn(1, 2))
-    kept = graph.constant("weight").copy()
+    kept = graph.constant_data("weight").copy()
     with torch.no_grad():
         model.weight.add_(1)
-    assert_array_equal(graph.constant("weight"), kept)
+    assert_array_equal(graph.constant_data("weight"), kept)
 
 
 def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
@@ -564,7 +564,7 @@ def test_half_and_double_weights_are_computed_in_float32() -> None:
         model = nn.Linear(3, 2).to(dtype).eval()
         graph, arrays = load(model, randn(2, 3))
         assert str(dtype).removeprefix("torch.") in graph.notes[0]
-        assert graph.constant("weight").dtype == np.float32
+        assert graph.constant_data("weight").dtype == np.float32
         expected = model.float()(torch.from_numpy(arrays[0])).detach()
         assert_allclose(compute_values(graph, arrays)["output"], expected, rtol=1e-5, atol=1e-6)
 
@@ -575,7 +575,7 @@ def test_nan_weights_are_allowed() -> None:
         model.weight[0] = float("nan")
         model.bias[1] = float("inf")
     graph, _ = load(model, randn(1, 1, 2, 2))
-    assert np.isnan(graph.constant("weight")[0]).all()
+    assert np.isnan(graph.constant_data("weight")[0]).all()
 
 
 class InputDependent(nn.Module):
@@ -875,7 +875,7 @@ def test_average_pools_that_cannot_be_put_right_are_refused() -> None:
 
 
 @dataclass
-class Result:
+class ModelResult:
     """A structured return value of a model."""
 
     mean: torch.Tensor
@@ -886,10 +886,10 @@ class OddOutputs(nn.Module):
     """Changes one input in place, ignores another, and returns the third unchanged."""
 
     def forward(
-        self, x: torch.Tensor, unused: torch.Tensor, same: torch.Tensor
-    ) -> tuple[Result, torch.Tensor]:
+        self, x: torch.Tensor, unused: torch.Tensor, returned: torch.Tensor
+    ) -> tuple[ModelResult, torch.Tensor]:
         x.mul_(2)
-        return Result(x.mean(), 3), same
+        return ModelResult(x.mean(), 3), returned
 
 
 def test_inputs_that_are_changed_unused_or_returned() -> None:
@@ -897,7 +897,7 @@ def test_inputs_that_are_changed_unused_or_returned() -> None:
     graph, arrays = load(OddOutputs().eval(), (x, randn(2), randn(4)))
     assert_array_equal(arrays[0], x)
     assert [k.name for k in graph.keys] == [
-        *("x", "unused", "same", "mul", "mean.mean", "mean", "output[0].mean", "output[1]")
+        *("x", "unused", "returned", "mul", "mean.mean", "mean", "output[0].mean", "output[1]")
     ]
     found = compute_values(graph, arrays)
     assert_allclose(found["output[0].mean"], 2 * x.mean(), rtol=1e-6)
@@ -906,10 +906,10 @@ def test_inputs_that_are_changed_unused_or_returned() -> None:
     assert_array_equal(expected["x"], x)
     graph, _ = load_and_compare(nn.Identity().eval(), randn(1, 2))
     assert not graph.nodes
-    assert [(k.name, k.value) for k in graph.keys] == [("input", "input"), ("output", "input")]
+    assert [(k.name, k.value_name) for k in graph.keys] == [("input", "input"), ("output", "input")]
 
 
-class Silent(nn.Module):
+class NoOutputs(nn.Module):
     def forward(self, x: torch.Tensor) -> str:
         return "nothing"
 
@@ -950,8 +950,8 @@ def test_what_the_exporter_would_compute_wrongly_is_refused(
 
 
 def test_a_model_that_gives_no_tensor_is_refused() -> None:
-    with pytest.raises(UnsupportedModel, match="Silent returns neither a tensor"):
-        load(Silent().eval(), randn(1, 2))
+    with pytest.raises(UnsupportedModel, match="NoOutputs returns neither a tensor"):
+        load(NoOutputs().eval(), randn(1, 2))
 
 
 def test_an_operator_that_was_registered_after_an_export_is_taken_apart() -> None:

@@ -15,7 +15,7 @@ from nbglcnn import Viewer, compare
 from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Graph
 from nbglcnn.load import load, with_parameters
-from nbglcnn.lowering.lower import lower, repack
+from nbglcnn.lowering.lower import lower, repack_weights
 from nbglcnn.reference import compute_reference
 from nbglcnn.runtime.session import Session
 
@@ -376,7 +376,7 @@ def output_with_new_weights(model: nn.Module, new: nn.Module, x: torch.Tensor, o
     plan = lower(graph, observe=observe)
     with Session(plan) as session:
         session.run(*arrays)
-        session.replace_weights(repack(plan, with_parameters(graph, new.state_dict())))
+        session.replace_weights(repack_weights(plan, with_parameters(graph, new.state_dict())))
         return session.run(*arrays)["output"]
 
 

@@ -12,13 +12,15 @@ import pytest
 import nbglcnn
 from nbglcnn import InputError, ModelError
 from nbglcnn.cli import main
-from nbglcnn.load import model_of as as_model
+from nbglcnn.load import wrap_model as as_model
 from onnx_models import model_of, node, randn
 
-HEADER = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
-FILES = {
+SAFETENSORS_HEADER = json.dumps(
+    {"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}
+).encode()
+FOREIGN_FILES = {
     "safetensors": (
-        len(HEADER).to_bytes(8, "little") + HEADER + bytes(4),
+        len(SAFETENSORS_HEADER).to_bytes(8, "little") + SAFETENSORS_HEADER + bytes(4),
         "a safetensors file.*load_model",
     ),
     "tflite": (b"\x1c\0\0\0TFL3" + bytes(range(200)), "TensorFlow Lite model: convert it"),
@@ -30,9 +32,9 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize("kind", FOREIGN_FILES)
 def test_a_file_that_is_no_model_is_told_by_what_it_looks_like(kind: str, tmp_path: Path) -> None:
-    data, words = FILES[kind]
+    data, words = FOREIGN_FILES[kind]
     (tmp_path / "m.onnx").write_bytes(data)
     with pytest.raises(ModelError, match=rf"^m\.onnx: not an ONNX model but .*{words}"):
         nbglcnn.compile(tmp_path / "m.onnx")
@@ -77,14 +79,14 @@ def test_a_link_to_external_data_is_refused_with_what_to_do(tmp_path: Path) -> N
         nbglcnn.compile(tmp_path / "m.onnx")
 
 
-def cached_model(path: Path, below: str = "", dropout: bool = False) -> tuple[Path, np.ndarray]:
+def cached_model(path: Path, subfolder: str = "", dropout: bool = False) -> tuple[Path, np.ndarray]:
     """Model in a cache like Hugging Face's (snapshot links to files in `blobs`), and its weight."""
     weight = randn(5)
     nodes = [node("Add", ["x", "w"], ["a"]), node("Relu", ["a"], ["y"])]
     if dropout:
         nodes[1:] = [node("Dropout", ["a"], ["d"]), node("Relu", ["d"], ["y"])]
     model = model_of(nodes, {"x": (1, 5)}, ["y"], constants={"w": weight})
-    blobs, snapshot = path / "blobs", path / "snapshots" / "3f2a" / below
+    blobs, snapshot = path / "blobs", path / "snapshots" / "3f2a" / subfolder
     blobs.mkdir(parents=True)
     snapshot.mkdir(parents=True)
     onnx.save(
@@ -92,7 +94,7 @@ def cached_model(path: Path, below: str = "", dropout: bool = False) -> tuple[Pa
         size_threshold=0,
     )  # fmt: skip
     os.rename(blobs / "model.onnx_data", blobs / "0a1b")
-    up = Path(*[".."] * (2 + len(Path(below).parts)), "blobs")
+    up = Path(*[".."] * (2 + len(Path(subfolder).parts)), "blobs")
     os.symlink(up / "e5f6", snapshot / "model.onnx")
     os.symlink(up / "0a1b", snapshot / "model.onnx_data")
     return snapshot / "model.onnx", weight

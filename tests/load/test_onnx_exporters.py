@@ -15,7 +15,9 @@ from nbglcnn.runtime.session import Session
 SHAPE = (2, 3, 6, 5)
 
 
-def model(nodes, constants, *, shape=SHAPE, outputs=("y",), microsoft=False) -> onnx.ModelProto:
+def build_model(
+    nodes, constants, *, shape=SHAPE, outputs=("y",), microsoft=False
+) -> onnx.ModelProto:
     opsets = [helper.make_opsetid("", 21)]
     opsets += [helper.make_opsetid("com.microsoft", 1)] if microsoft else []
     graph = helper.make_graph(
@@ -61,7 +63,7 @@ def branching_model(condition: list[onnx.NodeProto]) -> onnx.ModelProto:
         helper.make_node("If", ["condition"], ["a"], then_branch=wrong, else_branch=nested),
         helper.make_node("Relu", ["a"], ["y"]),
     ]
-    return model(nodes, {"one": np.int64(1), "three": np.int64(3), "zero": np.float32(0)})
+    return build_model(nodes, {"one": np.int64(1), "three": np.int64(3), "zero": np.float32(0)})
 
 
 SIZE_CONDITION = [
@@ -109,7 +111,7 @@ def quantized_model(*, per_channel: bool, zero) -> onnx.ModelProto:
         helper.make_node("QuantizeLinear", ["c", "os", "z"], ["cq"]),
         helper.make_node("DequantizeLinear", ["cq", "os", "z"], ["y"]),
     ]
-    return model(pair, constants)
+    return build_model(pair, constants)
 
 
 @pytest.mark.parametrize("zero", [np.uint8(128), np.int8(-5), np.int16(100)])
@@ -134,7 +136,7 @@ def test_what_saturates_in_quantization_stays_at_the_types_bounds() -> None:
         helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], axis=1),
     ]
     constants = {"s": np.float32([1e-3, 0.5, 2e-2]), "z": np.int8([0, 120, -3])}
-    assert_equals_runtime(model(nodes, constants))
+    assert_equals_runtime(build_model(nodes, constants))
 
 
 @pytest.mark.parametrize(
@@ -159,7 +161,7 @@ def test_fused_convolutions_of_onnx_runtime(activation: str, params: list, added
         **({"activation_params": params} if params else {}),
     )
     nodes = [helper.make_node("Conv", ["x", "v"], ["z"]), fused]
-    assert_equals_runtime(model(nodes, constants, outputs=("y", "z"), microsoft=True))
+    assert_equals_runtime(build_model(nodes, constants, outputs=("y", "z"), microsoft=True))
 
 
 @pytest.mark.parametrize(
@@ -186,7 +188,9 @@ def test_fused_products_of_onnx_runtime(activation: str, numbers: dict[str, floa
         **{"transA": 1, "transB": 1, "alpha": 0.5, "beta": 2.0},
         **{f"activation_{name}": number for name, number in numbers.items()},
     )
-    assert_equals_runtime(model([fused], constants, shape=(4, 6), microsoft=True), shape=(4, 6))
+    assert_equals_runtime(
+        build_model([fused], constants, shape=(4, 6), microsoft=True), shape=(4, 6)
+    )
 
 
 def test_gelus_of_onnx_runtime() -> None:
@@ -196,13 +200,13 @@ def test_gelus_of_onnx_runtime() -> None:
         helper.make_node("BiasGelu", ["b", "v"], ["y"], domain="com.microsoft"),
     ]
     constants = {"v": np.float32([0.1, 0.2, -0.3, 0.4, -1])}
-    assert_equals_runtime(model(nodes, constants, microsoft=True))
+    assert_equals_runtime(build_model(nodes, constants, microsoft=True))
 
 
 def test_operators_of_other_vendors_are_refused_by_name() -> None:
     nodes = [helper.make_node("Attention", ["x"], ["y"], domain="com.microsoft")]
     with pytest.raises(UnsupportedOperator, match=r"'com\.microsoft'; ONNX's own .* BiasGelu"):
-        load(model(nodes, {}, microsoft=True), np.ones(SHAPE, np.float32))
+        load(build_model(nodes, {}, microsoft=True), np.ones(SHAPE, np.float32))
     nodes = [helper.make_node("QuickGelu", ["x"], ["y"], domain="com.microsoft", beta=1.5)]
     with pytest.raises(ModelError, match="attribute 'beta' is not allowed here"):
-        load(model(nodes, {}, microsoft=True), np.ones(SHAPE, np.float32))
+        load(build_model(nodes, {}, microsoft=True), np.ones(SHAPE, np.float32))

@@ -65,16 +65,16 @@ class NodeWriter:
             return self("Clip", value, min=low, max=high)
         return self("Clip", value, self.constant(low), self.constant(high))
 
-    def reduce(self, op: str, value: str, axes: list[int], keep: int, to: str = "") -> str:
+    def reduce(self, op: str, value: str, axes: list[int], keep: int, output_name: str = "") -> str:
         if self.opset < (13 if op == "ReduceSum" else 18):
-            return self(op, value, to=to, axes=axes, keepdims=keep)
-        return self(op, value, self.constant(axes, np.int64), to=to, keepdims=keep)
+            return self(op, value, to=output_name, axes=axes, keepdims=keep)
+        return self(op, value, self.constant(axes, np.int64), to=output_name, keepdims=keep)
 
-    def slice(self, value: str, axis: int, start: int, end: int, to: str = "") -> str:
+    def slice(self, value: str, axis: int, start: int, end: int, output_name: str = "") -> str:
         if self.opset < 10:
-            return self("Slice", value, to=to, starts=[start], ends=[end], axes=[axis])
+            return self("Slice", value, to=output_name, starts=[start], ends=[end], axes=[axis])
         limits = [self.constant([v], np.int64) for v in (start, end, axis)]
-        return self("Slice", value, *limits, to=to)
+        return self("Slice", value, *limits, to=output_name)
 
     def split(self, value: str, axis: int, sizes: list[int]) -> list[str]:
         names = [f"part{len(self.nodes)}.{k}" for k in range(len(sizes))]
@@ -114,7 +114,7 @@ class NodeWriter:
         return model
 
 
-def classifier(opset: int) -> Any:
+def classifier_model(opset: int) -> Any:
     """Paddle's style: weights in Constant nodes, decomposed hard-swish, computed shapes."""
     w = NodeWriter(opset)
     x = w("Conv", "x", w.weight(9, 3, 3, 3), w.weight(9), pads=[1] * 4, strides=[2, 2])
@@ -134,7 +134,7 @@ def classifier(opset: int) -> Any:
     return w.model({"x": ("batch", 3, "height", "width")}, {"y": TensorProto.FLOAT})
 
 
-def decoder(opset: int) -> Any:
+def decoder_model(opset: int) -> Any:
     """Two inputs, pictures and numbers; a kernel stored twice; three outputs, one of integers."""
     w = NodeWriter(opset)
     kernel = w.rng.standard_normal((6, 6, 3, 3)) / 8
@@ -159,7 +159,7 @@ def decoder(opset: int) -> Any:
     return w.model({"x": (2, 6, 5, 4), "z": (2, 6)}, outputs | {"best": TensorProto.INT64})
 
 
-def shapes(opset: int) -> Any:
+def shape_model(opset: int) -> Any:
     """Ranks 0 to 6, a tensor without elements, booleans, intermediate Inf and NaN.
 
     Relu and ReduceMin are left out: ONNX Runtime's drop a NaN; numpy's, PyTorch's and ours keep it.
@@ -184,7 +184,7 @@ def shapes(opset: int) -> Any:
     return w.model({"x": (2, 3, 4, 3)}, outputs | {"truth": TensorProto.BOOL})
 
 
-def functions(opset: int) -> Any:
+def function_model(opset: int) -> Any:
     """Operators that ONNX defines as functions of others, as far as the set has them."""
     w = NodeWriter(opset)
     x = "x"
@@ -215,10 +215,10 @@ def functions(opset: int) -> Any:
 
 
 NETWORKS: dict[str, tuple[Callable[[int], Any], tuple[tuple[int, ...], ...]]] = {
-    "classifier": (classifier, ((2, 3, 13, 14),)),
-    "decoder": (decoder, ((2, 6, 5, 4), (2, 6))),
-    "shapes": (shapes, ((2, 3, 4, 3),)),
-    "functions": (functions, ((2, 4, 5, 6),)),
+    "classifier": (classifier_model, ((2, 3, 13, 14),)),
+    "decoder": (decoder_model, ((2, 6, 5, 4), (2, 6))),
+    "shapes": (shape_model, ((2, 3, 4, 3),)),
+    "functions": (function_model, ((2, 4, 5, 6),)),
 }
 
 

@@ -23,7 +23,7 @@ g (float[1,3] x, int64 sr) => (y) {
 X = np.float32([[1, -2, 3]])
 
 
-def check_rows(model: onnx.ModelProto) -> dict[str, tuple[str, bool, str]]:
+def check_rows_by_layer(model: onnx.ModelProto) -> dict[str, tuple[str, bool, str]]:
     return {r.layer: (r.operator, r.ok, r.reason) for r in nbglcnn.check(model).rows}
 
 
@@ -65,7 +65,7 @@ def test_an_if_is_named_with_the_input_that_it_looks_at_and_runs_as_it_advises()
 
 
 def test_check_has_a_row_for_each_layer_around_an_if() -> None:
-    found = check_rows(parser.parse_model(SAMPLE_RATE_MODEL))
+    found = check_rows_by_layer(parser.parse_model(SAMPLE_RATE_MODEL))
     assert list(found) == ["r", "is", "t", "y", "ta", "tb"]
     assert found["r"] == ("ReLU", True, "")
     assert found["t"][0] == "If" and "the input 'sr'" in found["t"][2]
@@ -90,7 +90,7 @@ REFUSED_NODES = {
 }
 
 
-IN_PYTHON = ("Unique", "ConcatFromSequence")  # run by ONNX Runtime; the rest runs here
+PYTHON_OPERATORS = ("Unique", "ConcatFromSequence")  # run by ONNX Runtime; the rest runs here
 OK_ROW = (True, "")
 UNKNOWN_ROW = (False, "unknown: its input 'odd' comes from a node that cannot run")
 
@@ -103,12 +103,12 @@ def test_check_has_a_row_for_each_layer_around_what_cannot_be_read(op: str) -> N
         f"<ir_version: 8, opset_import: [{imports}]>\n"
         f"g (float[1,3] x) => (y) {{\n  r = Relu(x)\n  {text}\n  n = Neg(r)\n  y = Add(odd, n)\n}}"
     )
-    found = check_rows(model)
+    found = check_rows_by_layer(model)
     assert found["r"][:2] == ("ReLU", True)
     assert found["n"][:2] == ("Neg", True)
     assert found["odd"][:2] == (op, False)
     assert reason in found["odd"][2]
-    assert found["y"] == ("Add", *(OK_ROW if op in IN_PYTHON else UNKNOWN_ROW))
+    assert found["y"] == ("Add", *(OK_ROW if op in PYTHON_OPERATORS else UNKNOWN_ROW))
     assert list(found) == ["r", "odd", "n", "y"]
 
 

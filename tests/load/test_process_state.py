@@ -23,10 +23,10 @@ from control_flow import EXAMPLE, InputDependent, small_cnn
 from nbglcnn import Viewer
 from nbglcnn.errors import NbglcnnError
 from nbglcnn.load import load
-from nbglcnn.load.torch.isolation.process_state import restore_on_error
+from nbglcnn.load.torch.isolation.process_state import restore_torch_on_error
 from nbglcnn.load.torch.translate import onnxscript_table as tables
 from nbglcnn.load.torch.translate import translation as translate
-from recorded_runs import is_recorded
+from recorded_runs import is_tracing
 
 
 def test_threads_load_side_by_side() -> None:
@@ -90,7 +90,7 @@ class WaitsForThread(nn.Module):
         return self
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if is_recorded():
+        if is_tracing():
             assert self.meet()[1]
         return x.relu()
 
@@ -184,7 +184,7 @@ def test_what_was_begun_and_not_ended_when_an_interrupt_came_is_ended_and_nothin
     outside = torch_modes()
     with Plain() as mine:
         before = torch_modes()
-        with pytest.raises(KeyboardInterrupt), restore_on_error():
+        with pytest.raises(KeyboardInterrupt), restore_torch_on_error():
             for begun in (FakeTensorMode(), Plain(), BaseTorchFunctionMode()):
                 begun.__enter__()
             torch.set_grad_enabled(False)
@@ -197,7 +197,7 @@ def test_what_was_begun_and_not_ended_when_an_interrupt_came_is_ended_and_nothin
     assert torch_modes() == outside
 
 
-def load_interrupted(model: nn.Module, after: int) -> int:
+def load_interrupted(model: nn.Module, call_index: int) -> int:
     """Interrupt loading at this function call; return the number of calls so far."""
     count = 0
 
@@ -205,7 +205,7 @@ def load_interrupted(model: nn.Module, after: int) -> int:
         nonlocal count
         if event == "call":
             count += 1
-            if count == after:
+            if count == call_index:
                 sys.setprofile(None)
                 raise KeyboardInterrupt
 

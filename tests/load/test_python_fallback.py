@@ -27,16 +27,16 @@ from python_fallback_models import (
     make_network,
     record_calls,
 )
-from viewer_models import IMPORTS
+from viewer_models import IMPORTS_CELL
 from views_page import ViewsPage
 
 
-def assert_all_values(viewer: Viewer, model: nn.Module, x: np.ndarray, least: int) -> None:
+def assert_all_values(viewer: Viewer, model: nn.Module, x: np.ndarray, min_count: int) -> None:
     """Check all keys that hooks see against PyTorch's numbers."""
     expected = record_calls(model, x)
     values = viewer.activations.to_dict()
     common = [key for key in values if key in expected]
-    assert len(common) >= least
+    assert len(common) >= min_count
     for key in common:
         assert_equal(values[key], expected[key], name=key)
 
@@ -107,14 +107,14 @@ def test_compile_strict_viewers_and_sessions_refuse_as_before() -> None:
         nbglcnn.compare(model, model, x, x_b=-x, strict=True)
 
 
-class Deciding(nn.Module):
+class InputDependentBranch(nn.Module):
     """Its control flow depends on values."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x * 2 if x.sum() > 0 else x
 
 
-class Itself(nn.Module):
+class UnexportableModel(nn.Module):
     """A model whose own forward cannot be exported, so that no module of it can be replaced."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -123,10 +123,12 @@ class Itself(nn.Module):
 
 def test_control_flow_and_a_forward_without_modules_are_refused() -> None:
     x = np.ones((1, 3, 4, 4), np.float32)
-    with pytest.raises(UnsupportedModel, match=r"in 1, a Deciding.*depends on the input's values"):
-        Viewer(nn.Sequential(conv3x3(3, 3), Deciding()), x)
+    with pytest.raises(
+        UnsupportedModel, match=r"in 1, a InputDependentBranch.*depends on the input's values"
+    ):
+        Viewer(nn.Sequential(conv3x3(3, 3), InputDependentBranch()), x)
     with pytest.raises(UnsupportedModel, match=r"Itself cannot be traced.*\.numpy\(\)"):
-        Viewer(Itself(), x)
+        Viewer(UnexportableModel(), x)
 
 
 def test_verify_calls_nothing_matched_that_is_pythons_own() -> None:
@@ -230,7 +232,7 @@ def test_any_place_behind_depends_on_every_place_before() -> None:
     assert not {step.layer for step in header.passes} & {1, 2, 4}  # no pass to time
 
 
-ONNX: dict[str, tuple[str, tuple[str, ...]]] = {
+ONNX_MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
     "no shader": ("r = Relu(x)\n d = Det(r)\n y = Neg(d)", ("d",)),
     "first": ("d = Det(x)\n y = Neg(d)", ("d",)),
     "last": ("d = Neg(x)\n y = Det(d)", ("y",)),
@@ -254,9 +256,9 @@ def onnx_model(body: str) -> onnx.ModelProto:
     )
 
 
-@pytest.mark.parametrize("name", ONNX)
+@pytest.mark.parametrize("name", ONNX_MODELS)
 def test_nodes_of_an_onnx_file_are_computed_by_onnx_runtime(name: str) -> None:
-    body, own = ONNX[name]
+    body, own = ONNX_MODELS[name]
     model = onnx_model(body)
     x = np.random.default_rng(3).standard_normal((2, 3, 4, 4)).astype(np.float32)
     viewer = Viewer(model, x)
@@ -355,7 +357,7 @@ def test_a_notebooks_page_goes_on_with_what_python_sends(
 ) -> None:
     with new_notebook(lab, browser("llvmpipe")) as notebook:
         notebook.run(
-            IMPORTS
+            IMPORTS_CELL
             + "from python_fallback_models import make_network\nmodel, x, _ = make_network('LSTM')"
         )
         notebook.run("viewer = Viewer(model, x)\nviewer")

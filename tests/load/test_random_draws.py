@@ -24,7 +24,7 @@ from nbglcnn import (
 )
 from nbglcnn.load import load
 
-LATENT = 3
+LATENT_SIZE = 3
 
 
 class VAE(nn.Module):
@@ -35,10 +35,12 @@ class VAE(nn.Module):
         self.encoder = nn.Sequential(
             nn.Conv2d(1, 5, 3, stride=2, padding=1), nn.ReLU(), nn.Flatten()
         )
-        self.mu = nn.Linear(5 * 4 * 5, LATENT)
-        self.logvar = nn.Linear(5 * 4 * 5, LATENT)
+        self.mu = nn.Linear(5 * 4 * 5, LATENT_SIZE)
+        self.logvar = nn.Linear(5 * 4 * 5, LATENT_SIZE)
         self.decoder = nn.Sequential(
-            nn.Linear(LATENT, 40), nn.Unflatten(1, (2, 4, 5)), nn.ConvTranspose2d(2, 1, 4, 2, 1)
+            nn.Linear(LATENT_SIZE, 40),
+            nn.Unflatten(1, (2, 4, 5)),
+            nn.ConvTranspose2d(2, 1, 4, 2, 1),
         )
 
     def sample(self, mu: Tensor, std: Tensor) -> Tensor:
@@ -81,7 +83,7 @@ def seeded_arrays(*shapes: tuple[int, ...]) -> list[np.ndarray]:
     return [generator.standard_normal(shape, np.float32) for shape in shapes]
 
 
-def expected(model: VAE, x: np.ndarray, eps: np.ndarray) -> dict[str, np.ndarray]:
+def expected_values(model: VAE, x: np.ndarray, eps: np.ndarray) -> dict[str, np.ndarray]:
     """Values that hooks see when these numbers replace the random draws."""
     fixed = FixedNoiseVAE()
     fixed.load_state_dict(model.state_dict())
@@ -102,10 +104,10 @@ def test_every_layer_of_a_vae_is_pytorchs_with_the_same_noise(kind: type[VAE]) -
     model, x = with_random_weights(kind()), images()
     before = copy.deepcopy(model.state_dict())
     with Session(nbglcnn.compile(model, x)) as session:
-        [own] = seeded_arrays((2, LATENT))
+        [own] = seeded_arrays((2, LATENT_SIZE))
         for noise in (own, own[::-1] * 2):
             found = session.run(x) if noise is own else session.run(x, noise)
-            for key, value in expected(model, x, noise).items():
+            for key, value in expected_values(model, x, noise).items():
                 assert_equal(found[key], value, name=key)
         assert nbglcnn.verify(session, model, (x, own - 1)).ok
         assert nbglcnn.verify(session, model, x).ok
@@ -119,7 +121,7 @@ def test_a_viewer_shows_the_same_numbers_each_time_and_leaves_pytorchs_generator
     viewers = [Viewer(model, x), Viewer(model, x)]
     for viewer in viewers:
         assert viewer.verify().ok
-        assert_equal(viewer.activations["noise"], seeded_arrays((2, LATENT))[0])
+        assert_equal(viewer.activations["noise"], seeded_arrays((2, LATENT_SIZE))[0])
     np.testing.assert_array_equal(*(viewer.output[0] for viewer in viewers))
     assert torch.equal(torch.get_rng_state(), state)
     with Session(Plan.from_bytes(nbglcnn.compile(model, x).to_bytes())) as session:
@@ -132,7 +134,7 @@ def test_an_input_of_a_viewer_keeps_the_noise_unless_it_has_some() -> None:
     model, (x, other), [own] = (
         with_random_weights(VAE()),
         (images(), images(seed=2)),
-        seeded_arrays((2, LATENT)),
+        seeded_arrays((2, LATENT_SIZE)),
     )
     viewer = Viewer(model, x)
     given = viewer.input
@@ -141,10 +143,10 @@ def test_an_input_of_a_viewer_keeps_the_noise_unless_it_has_some() -> None:
     viewer.input = (x, own * 3)
     viewer.input = other
     assert_equal(viewer.activations["noise"], own * 3)
-    assert_equal(viewer.activations["decoder"], expected(model, other, own * 3)["decoder"])
-    assert_equal(viewer.run(x)[0], expected(model, x, own * 3)["output[0]"])
+    assert_equal(viewer.activations["decoder"], expected_values(model, other, own * 3)["decoder"])
+    assert_equal(viewer.run(x)[0], expected_values(model, x, own * 3)["output[0]"])
     viewer.input = {"noise": own, "x": other}
-    assert_equal(viewer.output[0], expected(model, other, own)["output[0]"])
+    assert_equal(viewer.output[0], expected_values(model, other, own)["output[0]"])
     assert viewer.verify(x).ok and viewer.verify((x, own - 2)).ok
     assert_equal(viewer.activations["noise"], own)
     viewer.input = viewer.input
@@ -202,13 +204,19 @@ def test_each_call_is_an_input_in_the_order_of_the_calls() -> None:
 
 
 def test_noise_may_be_given_with_the_example_by_place_or_by_name() -> None:
-    model, x, own = with_random_weights(VAE()), images(), np.full((2, LATENT), 0.25, np.float32)
+    model, x, own = (
+        with_random_weights(VAE()),
+        images(),
+        np.full((2, LATENT_SIZE), 0.25, np.float32),
+    )
     for given in ((x, own), {"noise": own, "x": x}, {"x": torch.from_numpy(x), "noise": own}):
         graph, arrays = load(model, given)
         np.testing.assert_array_equal(arrays[1], own)
         # A Plan's initial noise is seeded even then.
-        [constant] = graph.noise.values()
-        np.testing.assert_array_equal(graph.values[constant].data, seeded_arrays((2, LATENT))[0])
+        [constant] = graph.noise_defaults.values()
+        np.testing.assert_array_equal(
+            graph.values[constant].data, seeded_arrays((2, LATENT_SIZE))[0]
+        )
     for wrong, words in [
         ((x, own, own), r"2 arrays were given for the model's random .* it samples 1 \('noise'\)"),
         ((x, own[:1]), r"noise: shape \(1, 3\) was given; expected \(2, 3\)"),
@@ -217,19 +225,21 @@ def test_noise_may_be_given_with_the_example_by_place_or_by_name() -> None:
         with pytest.raises(InputError, match=words):
             load(model, wrong)
     still = nn.Sequential(nn.Conv2d(1, 1, 1), nn.Dropout(0.5)).eval()
-    assert not load(still, x)[0].noise
+    assert not load(still, x)[0].noise_defaults
     with pytest.raises(InputError, match="takes 1 input; 2 were given"):
         load(still, (x, own))
 
 
 def test_examples_in_pieces_have_the_same_noise_unless_there_is_some_for_all() -> None:
-    model, x, [own] = with_random_weights(VAE()), images(5), seeded_arrays((2, LATENT))
+    model, x, [own] = with_random_weights(VAE()), images(5), seeded_arrays((2, LATENT_SIZE))
     with Session(nbglcnn.compile(model, x[:2])) as session:
         found = session.run(x)["output[0]"]
         repeated = np.concatenate([own, own, own])[:5]
-        assert_equal(found, expected(model, x, repeated)["output[0]"])
-        noise = seeded_arrays((5, LATENT))[0]
-        assert_equal(session.run(x, noise)["output[0]"], expected(model, x, noise)["output[0]"])
+        assert_equal(found, expected_values(model, x, repeated)["output[0]"])
+        noise = seeded_arrays((5, LATENT_SIZE))[0]
+        assert_equal(
+            session.run(x, noise)["output[0]"], expected_values(model, x, noise)["output[0]"]
+        )
 
 
 def test_noise_can_be_bent_and_the_bends_are_replayed_on_what_pytorch_draws() -> None:
@@ -245,7 +255,7 @@ def test_noise_can_be_bent_and_the_bends_are_replayed_on_what_pytorch_draws() ->
             assert viewer.verify().ok
         bent = apply_bends(model, viewer.bends)
         torch.manual_seed(11)
-        noise = torch.randn(2, LATENT)
+        noise = torch.randn(2, LATENT_SIZE)
         torch.manual_seed(11)
         with torch.no_grad():
             found = bent(torch.from_numpy(x))
@@ -292,7 +302,7 @@ def test_two_networks_with_noise_are_compared_with_the_same() -> None:
     model, x = with_random_weights(VAE()), images()
     other = {name: tensor * 0.9 for name, tensor in model.state_dict().items()}
     comparison = nbglcnn.compare(model, other, x)
-    assert [array.shape for array in comparison.input] == [x.shape, (2, LATENT)]
+    assert [array.shape for array in comparison.input] == [x.shape, (2, LATENT_SIZE)]
     assert comparison.verify().ok
     pair = nbglcnn.compare(model, model, x, x * 0.5)
     assert pair.network.plan.noise == {"A.noise", "B.noise"}
@@ -303,7 +313,7 @@ def test_two_networks_with_noise_are_compared_with_the_same() -> None:
 
 
 def test_a_source_feeds_the_first_example_and_leaves_its_noise() -> None:
-    model, x, [own] = with_random_weights(VAE()), images(), seeded_arrays((2, LATENT))
+    model, x, [own] = with_random_weights(VAE()), images(), seeded_arrays((2, LATENT_SIZE))
     viewer = Viewer(model, x)
     viewer.input = (x, own * 2)
     with pytest.warns(UserWarning, match="one example"):
@@ -311,7 +321,7 @@ def test_a_source_feeds_the_first_example_and_leaves_its_noise() -> None:
     picture, noise = viewer.input
     assert picture.shape == (1, 1, 8, 10)
     assert_equal(noise, own[:1] * 2)
-    assert_equal(viewer.output[0], expected(model, picture, noise)["output[0]"])
+    assert_equal(viewer.output[0], expected_values(model, picture, noise)["output[0]"])
     viewer.close()
 
 
@@ -319,18 +329,18 @@ def test_noise_goes_behind_a_picture_that_is_preprocessed() -> None:
     model, x = with_random_weights(VAE()), images()
     preprocess = nbglcnn.Preprocess(size=(8, 10), mean=0.5, std=0.25)
     viewer = Viewer(model, x, preprocess=preprocess)
-    [own] = seeded_arrays((2, LATENT))
+    [own] = seeded_arrays((2, LATENT_SIZE))
     assert_equal(viewer.activations["noise"], own)
     assert viewer.verify().ok
     viewer.close()
     given = Viewer(model, {"x": x, "noise": own + 1}, preprocess=preprocess)
-    truth = expected(model, (x - np.float32(0.5)) / np.float32(0.25), own + 1)
+    truth = expected_values(model, (x - np.float32(0.5)) / np.float32(0.25), own + 1)
     assert_equal(given.output[0], truth["output[0]"], rtol=1e-4)
     assert given.verify().ok
     given.close()
 
 
-def function(body: str) -> nn.Module:
+def make_function_module(body: str) -> nn.Module:
     """Make a module with a one-line forward."""
     made: dict[str, Any] = {"torch": torch, "nn": nn}
     exec(f"class Drawing(nn.Module):\n    def forward(self, x):\n        return {body}", made)
@@ -353,7 +363,7 @@ def function(body: str) -> nn.Module:
 def test_other_random_numbers_are_refused_by_name(body: str, words: str) -> None:
     x = np.full((2, 4), 0.4, np.float32)
     with pytest.raises((UnsupportedOperator, UnsupportedModel), match=words):
-        Viewer(function(body), x)
+        Viewer(make_function_module(body), x)
 
 
 RANDOM_OPERATORS_MODEL = """<ir_version: 8, opset_import: ["" : 17]>
@@ -385,7 +395,7 @@ def test_what_an_onnx_file_draws_is_an_input_under_its_own_name() -> None:
     np.testing.assert_array_equal(arrays[2], x)
     np.testing.assert_array_equal(arrays[1], r)
     np.testing.assert_array_equal(load(model, (x, u, r))[1], (x, u, r))
-    assert list(graph.noise) == ["r", "u"]
+    assert list(graph.noise_defaults) == ["r", "u"]
     viewer.close()
 
 

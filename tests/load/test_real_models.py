@@ -26,8 +26,8 @@ from nbglcnn.runtime.session import Session
 from notebooks import execute_notebook
 from pretrained import OCR, UPSCALER, WeightsUnavailable
 from real_models import (
-    RECOGNISER,
     SAMPLE_TEXT,
+    TEXT_RECOGNISER_NAME,
     TRAINED_MODELS,
     UNTRAINED_MODELS,
     build_model,
@@ -39,18 +39,18 @@ from upscale import load_flower
 # A single operator stays below assertions.py's 1e-5. These networks chain up to 200 operators:
 # softmax or sigmoid of numbers near 20 amplifies rounding errors, and sums of 25,088 products of
 # equal weights (as in ONNX's files) round in one direction.
-DEEP_TOLERANCE = 3e-5
+DEEP_MODEL_RTOL = 3e-5
 
 # They take a minute together, and use only operators of the shorter ones.
 SLOW_MODELS = {"vgg19", "bvlc_alexnet", "densenet121", "resnet50", "zfnet512"}
 
-UPPER_TILES = (0, 2, 4, 6)  # T-shirt, pullover, coat, shirt: the most similar classes
+UPPER_TILE_INDICES = (0, 2, 4, 6)  # T-shirt, pullover, coat, shirt: the most similar classes
 TRAIN_AND_TEST = slice(0, 20), slice(20, 50)
 
 Values = dict[str, np.ndarray]
 
 
-def share_within(rtol: float, values: Values, expected: Values) -> float:
+def fraction_within(rtol: float, values: Values, expected: Values) -> float:
     """The share of values, from 0 to 1, within `rtol` of the expected ones."""
     near = (
         np.abs(v - expected[k]).max() <= rtol * np.abs(expected[k]).max() for k, v in values.items()
@@ -72,9 +72,9 @@ def test_every_tensor_equals_the_reference(name: str) -> None:
     for observe in ("all", "outputs"):
         with Session(lower(graph, observe=observe)) as session:
             values = session.run(*arrays)
-        assert_all_equal(values, expected, rtol=DEEP_TOLERANCE, where=f"OpenGL, observe={observe}")
+        assert_all_equal(values, expected, rtol=DEEP_MODEL_RTOL, where=f"OpenGL, observe={observe}")
         if name in TRAINED_MODELS and observe == "all":
-            assert share_within(RTOL, values, expected) > 0.95
+            assert fraction_within(RTOL, values, expected) > 0.95
     if not isinstance(model, bytes | Path):
         return
     # The outputs again, by ONNX Runtime with all optimizations, which change its sigmoids of the
@@ -103,7 +103,7 @@ def test_every_float_of_an_onnx_file_that_its_input_changes_is_observed(name: st
 
 
 def test_the_recogniser_reads_what_is_written() -> None:
-    model, x = ocr(RECOGNISER, text_picture(48, 320))
+    model, x = ocr(TEXT_RECOGNISER_NAME, text_picture(48, 320))
     [characters] = (
         entry.value.split("\n")
         for entry in onnx.load_from_string(model).metadata_props
@@ -131,7 +131,7 @@ def test_pages_give_the_same(name: str, run_in_pages: Callable[..., dict[str, Va
     graph, arrays = load(model, x)
     expected = compute_reference(model, graph, arrays)
     for backend, values in run_in_pages(lower(graph), arrays).items():
-        assert_all_equal(values, expected, rtol=DEEP_TOLERANCE, where=backend)
+        assert_all_equal(values, expected, rtol=DEEP_MODEL_RTOL, where=backend)
 
 
 def test_efficientnet_says_of_the_flower_what_its_makers_own_program_says() -> None:
@@ -149,7 +149,7 @@ def test_efficientnet_says_of_the_flower_what_its_makers_own_program_says() -> N
 
 def test_a_head_behind_efficientnet_learns_from_twenty_pictures_of_each_kind() -> None:
     pictures, labels = load_pictures()
-    of_each = [np.flatnonzero(labels == kind)[:50] for kind in UPPER_TILES]
+    of_each = [np.flatnonzero(labels == kind)[:50] for kind in UPPER_TILE_INDICES]
     seen, unseen = (np.concatenate([one[part] for one in of_each]) for part in TRAIN_AND_TEST)
     targets = torch.from_numpy(labels[seen]).long(), torch.from_numpy(labels[unseen]).long()
     model = efficientnet_lite0()
@@ -168,17 +168,20 @@ def test_a_head_behind_efficientnet_learns_from_twenty_pictures_of_each_kind() -
 
 
 def linear_probe_accuracy(
-    seen: torch.Tensor, unseen: torch.Tensor, targets: torch.Tensor, truth: torch.Tensor
+    train_features: torch.Tensor,
+    test_features: torch.Tensor,
+    targets: torch.Tensor,
+    test_labels: torch.Tensor,
 ) -> float:
     """The test accuracy of a linear layer trained for 200 steps."""
     torch.manual_seed(0)
-    head = nn.Linear(seen.shape[1], 10)
+    head = nn.Linear(train_features.shape[1], 10)
     optimizer = torch.optim.Adam(head.parameters(), 1e-3)
     for _ in range(200):
         optimizer.zero_grad()
-        nn.functional.cross_entropy(head(seen), targets).backward()
+        nn.functional.cross_entropy(head(train_features), targets).backward()
         optimizer.step()
-    return float((head(unseen).argmax(1) == truth).float().mean())
+    return float((head(test_features).argmax(1) == test_labels).float().mean())
 
 
 def test_the_notebook_of_the_upscaler_runs(tmp_path: Path, lab: LabServer) -> None:

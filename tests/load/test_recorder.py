@@ -33,12 +33,12 @@ def record_module(model: nn.Module, x: torch.Tensor) -> RecordedProgram:
     recorder.add_input("x", x)
     with torch.no_grad(), recorder.record_model(model):
         y = model(x)
-    return recorder.program([recorder.node(y)])
+    return recorder.make_program([recorder.current_node(y)])
 
 
 def run_program(program: RecordedProgram, x: torch.Tensor) -> torch.Tensor:
     """Run the recorded operators, and check each result's shape and type against the recorder's."""
-    values: dict[fx.Node, object] = {program.inputs[0]: x, **program.tensors}
+    values: dict[fx.Node, object] = {program.inputs[0]: x, **program.placeholder_tensors}
     for node in program.graph.nodes:
         if node.op == "call_function":
             args, kwargs = (fx.map_arg(one, values.get) for one in (node.args, node.kwargs))

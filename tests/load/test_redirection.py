@@ -47,7 +47,7 @@ class Net(nn.Module):
         return self.block(self.head(self.conv(x)).relu()) * self.scale
 
 
-class HoldsFunctions(nn.Module):
+class FunctionHolder(nn.Module):
     """Holds functions of its own layers as plain attributes."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class HoldsFunctions(nn.Module):
         return y * F.conv2d(x, *self.listed)
 
 
-class HoldsViews(nn.Module):
+class ViewHolder(nn.Module):
     """Holds views of its own parameters that share their memory."""
 
     def __init__(self) -> None:
@@ -179,8 +179,8 @@ def unchanged(_: Any) -> None:
 
 
 MODEL_CHANGES: list[tuple[type[nn.Module], Callable[[Any], None]]] = [
-    (HoldsFunctions, unchanged),
-    (HoldsViews, unchanged),
+    (FunctionHolder, unchanged),
+    (ViewHolder, unchanged),
     *(
         (Net, change)
         for change in (
@@ -196,9 +196,9 @@ CHANGE_NAMES = [
 ]
 
 
-def changed_model(change: Callable[[Any], None], made: type[nn.Module] = Net) -> Any:
+def changed_model(change: Callable[[Any], None], make_model: type[nn.Module] = Net) -> Any:
     torch.manual_seed(3)
-    model = made().eval()
+    model = make_model().eval()
     change(model)
     return model
 
@@ -350,7 +350,7 @@ def test_another_thread_runs_the_original_while_its_copy_runs() -> None:
         assert_equal(one, before)
 
 
-class HoldsArrays(nn.Module):
+class ArrayHolder(nn.Module):
     """Keeps NumPy views of its weight."""
 
     def __init__(self) -> None:
@@ -361,12 +361,12 @@ class HoldsArrays(nn.Module):
         self.halves: list[Any] = [self.array[:2], {"rest": self.array[2:]}]
 
 
-class FromNumpy(HoldsArrays):
+class FromNumpy(ArrayHolder):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return F.conv2d(x, torch.from_numpy(self.array))
 
 
-class FromHalves(HoldsArrays):
+class FromHalves(ArrayHolder):
     def __init__(self) -> None:
         super().__init__()
         del self.array
@@ -376,13 +376,13 @@ class FromHalves(HoldsArrays):
         return F.conv2d(x, torch.cat([torch.tensor(first), torch.as_tensor(second)]))
 
 
-class ByNumpy(HoldsArrays):
+class ByNumpy(ArrayHolder):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.conv(x) * float(self.array.mean())  # type: ignore[no-any-return]
 
 
 def an_array_in_a_closure() -> nn.Module:
-    model: Any = HoldsArrays()
+    model: Any = ArrayHolder()
     array = model.array
     del model.array, model.halves
     model.forward = lambda x: F.conv2d(x, torch.from_numpy(2 * array))
@@ -407,7 +407,7 @@ def test_a_weight_that_numpy_reads_is_refused_other_numbers(made: Callable[[], n
 
 
 def test_an_array_of_its_own_leaves_a_weight_free() -> None:
-    model: Any = HoldsArrays().eval()
+    model: Any = ArrayHolder().eval()
     model.array, model.halves = model.array.copy(), []
     model.forward = lambda x: model.conv(x) * float(model.array.mean())
     x = torch.randn(1, 3, 5, 6)

@@ -16,7 +16,7 @@ from nbglcnn.lowering.lower import lower
 from nbglcnn.reference import compute_reference
 
 X = np.random.default_rng(0).standard_normal((1, 3, 6, 5)).astype(np.float32)
-UNEQUAL = "^the outputs of two equal calls of forward differ$"
+UNEQUAL_OUTPUTS_PATTERN = "^the outputs of two equal calls of forward differ$"
 
 
 class CountsCalls(nn.Module):
@@ -86,10 +86,17 @@ class CountsAndAsks(nn.Module):
         return x * self.k if self.flag else x
 
 
-STATEFUL = [CountsCalls, CountsInABuffer, AppendsToList, PopsFromList, DecaysWeight, CountsAndAsks]
+STATEFUL_MODELS = [
+    CountsCalls,
+    CountsInABuffer,
+    AppendsToList,
+    PopsFromList,
+    DecaysWeight,
+    CountsAndAsks,
+]
 
 
-@pytest.mark.parametrize("make", STATEFUL)
+@pytest.mark.parametrize("make", STATEFUL_MODELS)
 def test_each_run_starts_from_the_state_that_the_user_gave(make: type[nn.Module]) -> None:
     torch.manual_seed(0)
     model = make().eval()
@@ -97,7 +104,7 @@ def test_each_run_starts_from_the_state_that_the_user_gave(make: type[nn.Module]
         first = copy.deepcopy(model)(torch.from_numpy(X)).numpy()
     state = copy.deepcopy({**model.state_dict(), "attributes": str(vars(model))})
     known: dict[str, np.ndarray] = {}
-    with pytest.warns(UserWarning, match=UNEQUAL) as caught:
+    with pytest.warns(UserWarning, match=UNEQUAL_OUTPUTS_PATTERN) as caught:
         graph, arrays = load(model, X, known)
     assert caught[0].filename == __file__
     truth = compute_reference(model, graph, arrays)
@@ -123,7 +130,7 @@ class RandomBernoulli(nn.Module):
 @pytest.mark.parametrize("make", [PythonRandom, RandomBernoulli])
 def test_random_outputs_are_told_and_the_generator_stays(make: type[nn.Module]) -> None:
     before = torch.get_rng_state()
-    with pytest.warns(UserWarning, match=UNEQUAL):
+    with pytest.warns(UserWarning, match=UNEQUAL_OUTPUTS_PATTERN):
         load(make().eval(), X)
     assert_array_equal(torch.get_rng_state(), before)
 

@@ -18,10 +18,10 @@ Function = Callable[..., torch.Tensor]
 X = torch.tensor([[0.3, -0.7, 1.4, 0.0, -2.2]])
 NONFINITE = torch.tensor([[0.3, nan, inf, -inf, -2.2]])
 MASK = torch.tensor([True, False, True, True, False])
-OTHER = torch.tensor([[1.0, nan, -2.0, 5.0, nan]])
-CLASSES = torch.tensor([2])
-WEIGHTS = torch.arange(1.0, 6.0)
-INDEX = torch.tensor([[0, 1, 0, 3]])
+OTHER_OPERAND = torch.tensor([[1.0, nan, -2.0, 5.0, nan]])
+TARGET_CLASSES = torch.tensor([2])
+CLASS_WEIGHTS = torch.arange(1.0, 6.0)
+GATHER_INDEX = torch.tensor([[0, 1, 0, 3]])
 
 
 class FunctionModule(nn.Module):
@@ -48,7 +48,7 @@ def assert_equals_torch(function: Function, x: torch.Tensor) -> None:
     assert_allclose(found, wanted.numpy(), rtol=1e-5, atol=1e-6)
 
 
-TYPES: dict[str, Function] = {
+DTYPE_FUNCTIONS: dict[str, Function] = {
     "expm1": lambda m, x: torch.expm1(x),
     "erfc": lambda m, x: torch.erfc(x),
     "sub of ints": lambda m, x: torch.sub((x * 3).int(), 1, alpha=2),
@@ -75,9 +75,9 @@ TYPES: dict[str, Function] = {
 }
 
 
-@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("name", DTYPE_FUNCTIONS)
 def test_numbers_of_several_types_are_converted_as_pytorch_does(name: str) -> None:
-    assert_equals_torch(TYPES[name], X)
+    assert_equals_torch(DTYPE_FUNCTIONS[name], X)
 
 
 @pytest.mark.parametrize("function", [torch.isneginf, torch.isposinf], ids=["-inf", "inf"])
@@ -90,7 +90,7 @@ def test_numbers_that_are_none_are_replaced() -> None:
     assert_equals_torch(lambda m, x: torch.nan_to_num(x, 0.5, 2), NONFINITE)
 
 
-MASKS: dict[str, Function] = {
+MASK_FUNCTIONS: dict[str, Function] = {
     "constant": lambda m, x: x[:, torch.tensor([True, False, True, True, False])],
     "buffer": lambda m, x: x[:, m.mask],
     "computed": lambda m, x: x[:, m.mask.float() < 1],
@@ -112,14 +112,14 @@ def write_masked(
     return y
 
 
-@pytest.mark.parametrize("name", MASKS)
+@pytest.mark.parametrize("name", MASK_FUNCTIONS)
 def test_a_mask_that_does_not_depend_on_the_input_is_an_index(name: str) -> None:
-    assert_equals_torch(MASKS[name], X)
-    assert_equals_torch(MASKS[name], torch.cat([X, X + 1]))
+    assert_equals_torch(MASK_FUNCTIONS[name], X)
+    assert_equals_torch(MASK_FUNCTIONS[name], torch.cat([X, X + 1]))
 
 
 def test_another_mask_needs_another_network() -> None:
-    model = FunctionModule(MASKS["buffer"]).eval()
+    model = FunctionModule(MASK_FUNCTIONS["buffer"]).eval()
     graph, _ = load(model, X)
     state = model.state_dict() | {"mask": ~MASK}
     with pytest.raises(InputError, match="mask: the computation depends on its values"):
@@ -176,35 +176,39 @@ def test_scatter_reduce_reduces_as_pytorch(reduce: str, include_self: bool) -> N
         return columns.scatter_reduce(0, torch.tensor([[0, 1, 0], [0, 4, 4]]), columns[1:], **how)
 
     def in_place(m: FunctionModule, x: torch.Tensor) -> torch.Tensor:
-        return (x * 2).scatter_reduce_(1, INDEX, x[:, :4], **how)
+        return (x * 2).scatter_reduce_(1, GATHER_INDEX, x[:, :4], **how)
 
     assert_equals_torch(
-        lambda m, x: torch.full((1, 5), 0.5).scatter_reduce(1, INDEX, x[:, :4], **how), X
+        lambda m, x: torch.full((1, 5), 0.5).scatter_reduce(1, GATHER_INDEX, x[:, :4], **how), X
     )
     if reduce in ("sum", "mean"):
         assert_equals_torch(
-            lambda m, x: (x * 9).long().scatter_reduce(1, INDEX, x[:, 1:].long(), **how), X
+            lambda m, x: (x * 9).long().scatter_reduce(1, GATHER_INDEX, x[:, 1:].long(), **how), X
         )
     assert_equals_torch(over_rows, X)
     assert_equals_torch(in_place, X)
     if reduce != "sum":
-        assert_equals_torch(lambda m, x: (x * 2).index_reduce(1, INDEX[0], x[:, :4], **how), X)
+        assert_equals_torch(
+            lambda m, x: (x * 2).index_reduce(1, GATHER_INDEX[0], x[:, :4], **how), X
+        )
 
 
 LOSSES: dict[str, Function] = {
     "probabilities": lambda m, x: F.cross_entropy(x, x.flip(1).softmax(1)),
     "smoothed": lambda m, x: F.cross_entropy(x, x.softmax(1), label_smoothing=0.1),
-    "weights": lambda m, x: F.cross_entropy(x, x.softmax(1), weight=WEIGHTS, reduction="none"),
-    "classes": lambda m, x: F.cross_entropy(x, CLASSES),
-    "classes, smoothed": lambda m, x: F.cross_entropy(x, CLASSES, label_smoothing=0.1),
-    "ignored": lambda m, x: F.cross_entropy(
-        x.repeat(3, 1), torch.tensor([2, 1, -100]), weight=WEIGHTS, label_smoothing=0.1
+    "weights": lambda m, x: F.cross_entropy(
+        x, x.softmax(1), weight=CLASS_WEIGHTS, reduction="none"
     ),
-    "one example": lambda m, x: F.cross_entropy(x[0], CLASSES[0]),
+    "classes": lambda m, x: F.cross_entropy(x, TARGET_CLASSES),
+    "classes, smoothed": lambda m, x: F.cross_entropy(x, TARGET_CLASSES, label_smoothing=0.1),
+    "ignored": lambda m, x: F.cross_entropy(
+        x.repeat(3, 1), torch.tensor([2, 1, -100]), weight=CLASS_WEIGHTS, label_smoothing=0.1
+    ),
+    "one example": lambda m, x: F.cross_entropy(x[0], TARGET_CLASSES[0]),
     "pixels": lambda m, x: F.cross_entropy(
         x.repeat(2, 1)[..., None, None].expand(2, 5, 2, 2), torch.tensor([[[0, 1], [4, 2]]] * 2)
     ),
-    "likelihood": lambda m, x: F.nll_loss(x.log_softmax(1), CLASSES, reduction="sum"),
+    "likelihood": lambda m, x: F.nll_loss(x.log_softmax(1), TARGET_CLASSES, reduction="sum"),
 }
 
 
@@ -217,8 +221,8 @@ RANDOM_MAPS = torch.randn(2, 3, 4, 3, generator=torch.Generator().manual_seed(0)
 ATTENTION_MASK = torch.zeros(len(X), len(X)).index_fill(0, torch.tensor([0]), -inf)
 
 OTHER_FUNCTIONS: dict[str, Function] = {
-    "fmax": lambda m, x: torch.fmax(x, OTHER),
-    "fmin": lambda m, x: torch.fmin(OTHER, x),
+    "fmax": lambda m, x: torch.fmax(x, OTHER_OPERAND),
+    "fmin": lambda m, x: torch.fmin(OTHER_OPERAND, x),
     "fmax of ints": lambda m, x: torch.fmax(x.int(), -x.int()),
     "hypot": lambda m, x: torch.hypot(x, x + 1),
     "hypot of large": lambda m, x: torch.hypot(x * 1e25, x * 1e25) / 1e25,
@@ -247,7 +251,9 @@ OTHER_FUNCTIONS: dict[str, Function] = {
     "logs of sums of -inf": lambda m, x: x + torch.logsumexp(m.lowest, 1).sum(),
     "logs of sums along two axes": lambda m, x: x + torch.logsumexp(m.lowest, (0, 1), True),
     "logs of cumulated sums": lambda m, x: torch.logcumsumexp(torch.cat([x, m.lowest], 0), 1),
-    "sums under an operator's name": lambda m, x: (x * 2).scatter(1, INDEX, x[:, :4], reduce="add"),
+    "sums under an operator's name": lambda m, x: (x * 2).scatter(
+        1, GATHER_INDEX, x[:, :4], reduce="add"
+    ),
 }
 
 

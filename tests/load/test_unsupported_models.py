@@ -25,7 +25,7 @@ class FunctionModule(nn.Module):
         return self.function(self, x)
 
 
-STACKS: dict[str, Function] = {
+STACK_FUNCTIONS: dict[str, Function] = {
     "hstack of numbers": lambda m, x: torch.hstack((x[0, 0, 0, 0], x[0, 0, 0, 1])),
     "hstack of vectors": lambda m, x: torch.hstack((x[0, 0, 0], x[0, 0, 1, :3])),
     "hstack of maps": lambda m, x: torch.hstack(x.unbind(1)),
@@ -43,14 +43,14 @@ STACKS: dict[str, Function] = {
 }
 
 
-@pytest.mark.parametrize("kind", STACKS)
+@pytest.mark.parametrize("kind", STACK_FUNCTIONS)
 def test_slices_are_stacked_as_pytorch_stacks_them(kind: str) -> None:
-    model = FunctionModule(STACKS[kind]).eval()
+    model = FunctionModule(STACK_FUNCTIONS[kind]).eval()
     with Session(compile(model, X)) as session, torch.no_grad():
         assert_equal(session.run(X)["output"], model(X).numpy())
 
 
-VMAPS: dict[str, Function] = {
+VMAP_FUNCTIONS: dict[str, Function] = {
     "of a function": lambda m, x: torch.vmap(lambda y: y * 2 + y.sum())(x),
     "of a layer": lambda m, x: torch.vmap(m.linear)(x),
     "with random numbers": lambda m, x: torch.vmap(
@@ -60,10 +60,10 @@ VMAPS: dict[str, Function] = {
 }
 
 
-@pytest.mark.parametrize("kind", VMAPS)
+@pytest.mark.parametrize("kind", VMAP_FUNCTIONS)
 def test_vmap_is_refused_with_its_line_and_what_to_write(kind: str) -> None:
     with pytest.raises(UnsupportedModel) as error:
-        load(nn.Sequential(nn.ReLU(), FunctionModule(VMAPS[kind])).eval(), X)
+        load(nn.Sequential(nn.ReLU(), FunctionModule(VMAP_FUNCTIONS[kind])).eval(), X)
     words = str(error.value)
     assert " of test_unsupported_models.py: `" in words
     assert "torch.vmap and the other transforms of torch.func have no fixed graph" in words
@@ -71,7 +71,7 @@ def test_vmap_is_refused_with_its_line_and_what_to_write(kind: str) -> None:
 
 
 def test_a_viewer_has_python_compute_a_module_that_uses_vmap() -> None:
-    model = nn.Sequential(nn.ReLU(), FunctionModule(VMAPS["of a layer"]), nn.ReLU()).eval()
+    model = nn.Sequential(nn.ReLU(), FunctionModule(VMAP_FUNCTIONS["of a layer"]), nn.ReLU()).eval()
     viewer = Viewer(model, X)
     try:
         assert viewer.verify().ok

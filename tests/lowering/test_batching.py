@@ -46,7 +46,7 @@ class TokenAttention(nn.Module):
         return y.transpose(0, 1) if self.turned else y
 
 
-def windows(x: Tensor) -> Tensor:
+def split_into_windows(x: Tensor) -> Tensor:
     """(4 windows of each example, channels, 9 pixels)."""
     return x.reshape(len(x), 4, 2, 3, 2, 3).permute(0, 2, 4, 1, 3, 5).reshape(-1, 4, 9)
 
@@ -130,9 +130,10 @@ INDEPENDENT_EXAMPLES: dict[str, Any] = {
     "stacked and summed": lambda x: torch.stack([x, x * 2], 1).sum(1),
     "stacked in front": lambda x: torch.stack([x, x * 2], 0).sum(0),
     "filters of its own": lambda x: per_example_conv(x, 2),
-    "windows": lambda x: unfold_windows(windows(x).softmax(2)),
+    "windows": lambda x: unfold_windows(split_into_windows(x).softmax(2)),
     "windows with a mask": lambda x: unfold_windows(
-        (windows(x).reshape(-1, 4, 4, 9) + torch.arange(4.0)[None, :, None, None]).reshape(-1, 4, 9)
+        (split_into_windows(x).reshape(-1, 4, 4, 9) + torch.arange(4.0)[None, :, None,
+            None]).reshape(-1, 4, 9)
     ),
     "embedding": lambda x: F.embedding(
         (x.flatten(1) > 0).long(), torch.arange(6.0).view(2, 3)
@@ -175,7 +176,7 @@ COUPLED_EXAMPLES: dict[str, Any] = {
     "rolled": lambda x: x - x.roll(1, 0),
     "reshaped and softmax": lambda x: x.reshape(-1, 2).softmax(0).reshape(x.shape),
     "channels as examples": lambda x: x.reshape(-1, 1, 6, 6).softmax(0).reshape(x.shape),
-    "windows": lambda x: unfold_windows(windows(x).softmax(0)),
+    "windows": lambda x: unfold_windows(split_into_windows(x).softmax(0)),
     "turned": lambda x: x.permute(1, 0, 2, 3),
     "turned, softmax and back": lambda x: x.permute(1, 0, 2, 3).softmax(1).permute(1, 0, 2, 3),
     "attention over examples": lambda x: (
@@ -196,7 +197,7 @@ COUPLED_EXAMPLES: dict[str, Any] = {
     "numbered": lambda x: x * torch.arange(1, len(x) + 1).view(-1, 1, 1, 1),
     "numbered by a mask of zeros": lambda x: x * torch.arange(len(x)).view(-1, 1, 1, 1),
     "windows that are numbered": lambda x: unfold_windows(
-        windows(x) + torch.arange(4.0 * len(x))[:, None, None]
+        split_into_windows(x) + torch.arange(4.0 * len(x))[:, None, None]
     ),
     "numbered from 0 to 1": lambda x: x + torch.linspace(0, 1, len(x)).view(-1, 1, 1, 1),
     "a vector without its batch": lambda x: x.mean((2, 3)).squeeze().softmax(0),
@@ -228,11 +229,15 @@ CASES = [
 ]
 
 
-def as_module(given: Any) -> nn.Module:
-    return (given if isinstance(given, nn.Module) else FunctionModule(given)).eval()
+def as_module(module_or_function: Any) -> nn.Module:
+    return (
+        module_or_function
+        if isinstance(module_or_function, nn.Module)
+        else FunctionModule(module_or_function)
+    ).eval()
 
 
-def expected(model: nn.Module, x: Tensor, batch: int) -> np.ndarray | None:
+def expected_batch_result(model: nn.Module, x: Tensor, batch: int) -> np.ndarray | None:
     """The model's result for the whole batch; None if results of pieces differ from it."""
     with torch.no_grad():
         batches = [model(x[k : k + batch]) for k in range(0, len(x), batch)]
@@ -255,7 +260,7 @@ def test_pieces_give_what_the_whole_batch_gives_or_are_refused(
 ) -> None:
     torch.manual_seed(0)
     model, x = as_module(given), torch.randn(3 * batch, *SHAPE)
-    right = expected(model, x, batch)
+    right = expected_batch_result(model, x, batch)
     assert (right is not None) == name.startswith("apart")
     with Session(nbglcnn.compile(model, x[:batch], observe="outputs")) as session:
         if right is None:

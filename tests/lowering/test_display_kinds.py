@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 import nbglcnn
-from display_kind_models import Segmenter, SignalClassifier, ViT, damaged_tokens
+from display_kind_models import Segmenter, SignalClassifier, ViT, plans_with_damaged_tokens
 from nbglcnn import ModelError, Plan
 from nbglcnn.plan.schema import TokenGrid
 from rank_networks import PerHeadAttention, TorchAttention
@@ -147,7 +147,7 @@ def score_network(*after: nn.Module, channels: int = 5, stride: int = 1) -> nn.M
     return nn.Sequential(nn.Conv2d(3, channels, 3, stride, 1), *after)
 
 
-CLASS_MAPS = {
+CLASS_MAP_CASES = {
     "half the size, enlarged": (Segmenter(), True),
     "a convolution": (score_network(), True),
     "a quarter of the size": (score_network(stride=4), True),
@@ -170,19 +170,23 @@ def test_an_output_of_scores_for_each_place_is_classes() -> None:
     class All(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.parts = nn.ModuleList(model for model, _ in CLASS_MAPS.values())
+            self.parts = nn.ModuleList(model for model, _ in CLASS_MAP_CASES.values())
 
         def forward(self, x: Tensor) -> list[Tensor]:
             return [part(x) for part in self.parts]
 
     plan = compile_network(All(), 1, 3, 32, 48)
-    found = {name: display_kinds(plan).get(f"output[{k}]") for k, name in enumerate(CLASS_MAPS)}
-    assert found == {name: "classes" if is_ else "maps" for name, (_, is_) in CLASS_MAPS.items()}
+    found = {
+        name: display_kinds(plan).get(f"output[{k}]") for k, name in enumerate(CLASS_MAP_CASES)
+    }
+    assert found == {
+        name: "classes" if is_ else "maps" for name, (_, is_) in CLASS_MAP_CASES.items()
+    }
     layers = {value.display_kind for value in plan.values if value.kind != "output"}
     assert "classes" not in layers, "layers keep their maps"
 
 
 def test_a_plan_with_tokens_of_nothing_is_refused() -> None:
-    for broken in damaged_tokens(compile_network(ViT(), 1, 3, 16, 16)):
+    for broken in plans_with_damaged_tokens(compile_network(ViT(), 1, 3, 16, 16)):
         with pytest.raises(ModelError, match="tokens"):
             Plan.from_bytes(broken.to_bytes())

@@ -22,7 +22,7 @@ QUARTER_TURN = float(np.float32(np.pi / 2))
 X = np.random.default_rng(0).random((2, 3, 16, 20)).astype(np.float32)
 
 
-class ConvWithEnding(nn.Module):
+class ConvWithLastLayer(nn.Module):
     """A convolution, and the function after it."""
 
     def __init__(self, end: Callable[[Tensor], Tensor], channels: int = 3) -> None:
@@ -83,7 +83,7 @@ def plan_value(model: nn.Module, key: str = "output", x: np.ndarray = X, **how: 
 def test_an_outputs_range_is_its_last_layers_or_0_to_1(
     end: Callable[[Tensor], Tensor], limits: tuple[float, float]
 ) -> None:
-    assert plan_value(ConvWithEnding(end)).value_range == limits
+    assert plan_value(ConvWithLastLayer(end)).value_range == limits
 
 
 class DenselyConnected(nn.Module):
@@ -119,14 +119,17 @@ def test_pixels_that_are_shuffled_keep_their_range() -> None:
 def test_preprocess_says_what_black_and_white_are(
     preprocess: Preprocess, limits: tuple[float, float]
 ) -> None:
-    assert plan_value(ConvWithEnding(lambda y: y), preprocess=preprocess).value_range == limits
-    assert plan_value(ConvWithEnding(torch.sigmoid), preprocess=preprocess).value_range == (0, 1)
+    assert plan_value(ConvWithLastLayer(lambda y: y), preprocess=preprocess).value_range == limits
+    assert plan_value(ConvWithLastLayer(torch.sigmoid), preprocess=preprocess).value_range == (0, 1)
     # The input picture itself comes before `preprocess`.
-    assert plan_value(ConvWithEnding(lambda y: y), "x", preprocess=preprocess).value_range == (0, 1)
+    assert plan_value(ConvWithLastLayer(lambda y: y), "x", preprocess=preprocess).value_range == (
+        0,
+        1,
+    )
 
 
 def test_each_of_two_that_are_compared_has_its_own_range() -> None:
-    a, b = ConvWithEnding(torch.tanh).eval(), ConvWithEnding(torch.sigmoid).eval()
+    a, b = ConvWithLastLayer(torch.tanh).eval(), ConvWithLastLayer(torch.sigmoid).eval()
     plan = nbglcnn.compare(a, b, torch.from_numpy(X)).network.plan
     limits = {value.key: value.value_range for value in plan.values if value.kind == "output"}
     assert limits == {"A.output": (-1, 1), "B.output": (0, 1)}
@@ -151,28 +154,28 @@ def test_without_a_word_of_the_network_an_inputs_numbers_decide(
     numbers: np.ndarray, range_of: tuple[float, float] | None
 ) -> None:
     numbers = numbers.astype(np.float32)
-    value = plan_value(ConvWithEnding(torch.tanh), "x")
+    value = plan_value(ConvWithLastLayer(torch.tanh), "x")
     assert value.value_range == (None, None)
     own = (numbers[0].min(), numbers[0].max())
     assert pictures.image_limits(value, numbers[0]) == (range_of or own)
 
 
-def run_ending(end: Callable[[Tensor], Tensor], x: np.ndarray = X) -> Session:
-    session = Session(nbglcnn.compile(ConvWithEnding(end).eval(), x))
+def run_last_layer(last_layer: Callable[[Tensor], Tensor], x: np.ndarray = X) -> Session:
+    session = Session(nbglcnn.compile(ConvWithLastLayer(last_layer).eval(), x))
     session.run(x)
     return session
 
 
 def test_an_output_is_not_stretched_to_its_own_range() -> None:
-    with run_ending(lambda y: 0.4 + 0 * y) as session:
+    with run_last_layer(lambda y: 0.4 + 0 * y) as session:
         assert (np.asarray(session.picture("output")) == round(0.4 * 255)).all()
-    with run_ending(lambda y: torch.tanh(y * 0)) as session:
+    with run_last_layer(lambda y: torch.tanh(y * 0)) as session:
         assert (np.abs(np.asarray(session.picture("output"), int) - 127.5) <= 1).all()
 
 
 @pytest.mark.parametrize("example", [0, 1])
 def test_what_is_clipped_is_counted(example: int) -> None:
-    with run_ending(lambda y: 2 * y) as session:
+    with run_last_layer(lambda y: 2 * y) as session:
         found = session.read("output")[example]
         image = session.picture("output", example=example)
         assert image.info["above"] == (found > 1 + 0.5 / 255).sum() > 0
@@ -187,7 +190,7 @@ def test_what_is_clipped_is_counted(example: int) -> None:
 
 
 def test_what_8_bits_would_not_change_is_not_clipped() -> None:
-    with run_ending(lambda y: torch.sigmoid(y) * 0 + 1.0015) as session:
+    with run_last_layer(lambda y: torch.sigmoid(y) * 0 + 1.0015) as session:
         image = session.picture("output")
         assert image.info == {"below": 0, "above": 0}
         assert (np.asarray(image) == 255).all()
@@ -195,7 +198,7 @@ def test_what_8_bits_would_not_change_is_not_clipped() -> None:
 
 def test_one_channel_of_a_picture_is_shown_in_the_pictures_range() -> None:
     scale = torch.tensor([1.0, 0.5, 0.1]).reshape(1, 3, 1, 1)
-    with run_ending(lambda y: torch.sigmoid(y) * scale) as session:
+    with run_last_layer(lambda y: torch.sigmoid(y) * scale) as session:
         whole = np.asarray(session.picture("output"))
         for channel in range(3):
             alone = np.asarray(session.picture("output", channel))
@@ -205,7 +208,7 @@ def test_one_channel_of_a_picture_is_shown_in_the_pictures_range() -> None:
 
 
 def test_a_range_that_is_asked_for_holds_for_the_whole_picture() -> None:
-    with run_ending(torch.sigmoid) as session:
+    with run_last_layer(torch.sigmoid) as session:
         found = session.read("output")[0]
         shown = np.asarray(session.picture("output", color_range=(0.25, 0.75)), float)
         expected = np.clip((found - 0.25) / 0.5, 0, 1).transpose(1, 2, 0) * 255
@@ -226,14 +229,14 @@ def test_nan_in_one_colour_marks_the_pixel() -> None:
         assert {tuple(map(int, one)) for one in pixels} == {(255, 0, 255), (0, 0, 0)}
 
 
-RANGES = [(0.0, 1.0), (-1.0, 1.0), (0.2, 0.3), (-0.3, -0.2), (-5.0, 5.0)]
+IMAGE_RANGES = [(0.0, 1.0), (-1.0, 1.0), (0.2, 0.3), (-0.3, -0.2), (-5.0, 5.0)]
 
 
 @pytest.mark.parametrize("channels", [1, 3, 6])
 def test_the_page_counts_what_numpy_counts(gl: GlPage, channels: int) -> None:
     x = np.random.default_rng(5).normal(0, 0.7, (3, 3, 19, 31)).astype(np.float32)
     x[:, :, 3:9] = 0
-    model = ConvWithEnding(F.hardtanh, channels).eval()
+    model = ConvWithLastLayer(F.hardtanh, channels).eval()
     plan = nbglcnn.compile(model, x)
     session = gl.open(plan)
     values = gl.values(session, [x])
@@ -241,7 +244,7 @@ def test_the_page_counts_what_numpy_counts(gl: GlPage, channels: int) -> None:
         value = next(one for one in plan.values if one.key == key)
         for example in range(3):
             maps = pictures.example_maps(value, values[key], example)
-            for low, high in RANGES:
+            for low, high in IMAGE_RANGES:
                 limits = [(np.float32(low), np.float32(high))] * len(maps)
                 below, above = pictures.count_clipped(maps, limits)
                 found = gl.page.evaluate(
@@ -268,9 +271,9 @@ def test_a_range_that_is_none_is_refused() -> None:
     viewer.close()
 
 
-def classifier(end: nn.Module) -> tuple[Plan, np.ndarray]:
+def classifier(last_layer: nn.Module) -> tuple[Plan, np.ndarray]:
     torch.manual_seed(1)
-    model = nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten(), nn.Linear(504, 7), end)
+    model = nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten(), nn.Linear(504, 7), last_layer)
     return nbglcnn.compile(model.eval(), X), X
 
 

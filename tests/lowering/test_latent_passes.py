@@ -70,7 +70,7 @@ def decode(model: AutoencoderNet, code: np.ndarray = CODE) -> np.ndarray:
 def skipped_layers(plan: Plan, layer: str) -> tuple[set[str], int]:
     """The layers without a value, and the number of skipped passes."""
     found = find_skipped_passes(plan.header, [latent_edit(layer)])
-    return {plan.values[number].key for number in found.values}, len(found.passes)
+    return {plan.values[number].key for number in found.value_indices}, len(found.pass_indices)
 
 
 @pytest.fixture(scope="module")
@@ -191,7 +191,7 @@ def test_a_state_is_carried_on_whatever_is_spared() -> None:
     [key] = [one.key for one in plan.inputs][:1]
     found = find_skipped_passes(plan.header, [latent_edit(key)])
     sources = {carry.source for carry in plan.header.carries}
-    written = {plan.header.passes[k].output for k in found.passes}
+    written = {plan.header.passes[k].output for k in found.pass_indices}
     assert sources and not sources & written
     assert INPUTS  # the other tests cover this case
 

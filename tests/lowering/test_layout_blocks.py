@@ -53,15 +53,15 @@ def test_operators_lie_in_the_blocks_of_one_policy(monkeypatch, policy):
     model = EveryBlockOperator().eval()
     x = np.random.default_rng(0).standard_normal((2, 3, 12, 13)).astype(np.float32)
     blocks = set()
-    made = Builder.scratch
+    made = Builder.create_scratch_tensor
 
     def noted(self, layout, copied=None):
         blocks.add(layout.block)
         return made(self, layout, copied)
 
-    monkeypatch.setattr(Builder, "scratch", noted)
+    monkeypatch.setattr(Builder, "create_scratch_tensor", noted)
     if policy is not None:
-        monkeypatch.setattr(Builder, "block", policy)
+        monkeypatch.setattr(Builder, "choose_block", policy)
     plan = nbglcnn.compile(model, x)
     with torch.no_grad():
         expected = model(torch.from_numpy(x))

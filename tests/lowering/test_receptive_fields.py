@@ -15,27 +15,27 @@ import torch
 from torch import nn
 
 import nbglcnn
-from bundle import node_path
-from nbglcnn.ops.receptive_field import MAX_TABLE_LENGTH, source_positions, table_axis
+from bundle import search_path_with_node
+from nbglcnn.ops.receptive_field import MAX_TABLE_LENGTH, source_positions, table_window
 from nbglcnn.plan.schema import AxisWindow
 from receptive_field_models import (
-    Function,
+    NamedFunction,
     NetworkGenerator,
     SqueezeExcitation,
     with_positive_weights,
 )
 
-FIELDS_SCRIPT = Path(__file__).parents[2] / "js" / "test" / "receptive_fields.ts"
+FIELDS_SCRIPT_FILE = Path(__file__).parents[2] / "js" / "test" / "receptive_fields.ts"
 # Interpolation weights that should be 0 have errors of this size.
-ZERO_GRADIENT = 1e-11
+MAX_ZERO_GRADIENT = 1e-11
 
 
-def ask_page(questions: list[dict[str, Any]]) -> list[list[dict[str, set[int]]]]:
+def compute_fields_in_node(questions: list[dict[str, Any]]) -> list[list[dict[str, set[int]]]]:
     """Return, for each query of each Plan, the positions that the page computes, by key."""
-    node = shutil.which("node", path=node_path())
+    node = shutil.which("node", path=search_path_with_node())
     assert node is not None
     run = subprocess.run(
-        [node, "--no-warnings", str(FIELDS_SCRIPT)], input=json.dumps(questions),
+        [node, "--no-warnings", str(FIELDS_SCRIPT_FILE)], input=json.dumps(questions),
         capture_output=True, text=True,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
@@ -80,24 +80,26 @@ class FieldCase:
         rng = np.random.default_rng(seed)
         keys = [key for key in self.values if key not in ("x", "output")]
         chosen = ["output", *rng.permutation(keys)[:2].tolist()]
-        self.questions = [self.question(key, "receptive", rng) for key in chosen]
+        self.questions = [self.make_field_query(key, "receptive", rng) for key in chosen]
         # If a module's input and output are the same value, PyTorch has one tensor for both.
         alone = [key for key in chosen[1:] if self.layers[key][0] == key]
-        self.questions += [self.question(key, "projective", rng) for key in ["x", *alone]]
+        self.questions += [self.make_field_query(key, "projective", rng) for key in ["x", *alone]]
 
-    def question(self, key: str, direction: str, rng: np.random.Generator) -> dict[str, Any]:
+    def make_field_query(
+        self, key: str, direction: str, rng: np.random.Generator
+    ) -> dict[str, Any]:
         name, places = self.layers[key]
         shape = list(self.values[key].shape)
         at = [int(rng.integers(n)) for n in shape]
         common = {"key": name, "shape": shape, "places": list(places), "at": at, "way": direction}
         return {**common, "module": key}
 
-    def places(self, key: str, values: torch.Tensor) -> set[int]:
+    def positions(self, key: str, values: torch.Tensor) -> set[int]:
         """The positions of a value with any nonzero channel."""
         axes = self.layers[key][1]
         others = tuple(k for k in range(values.ndim) if k not in axes)
         found = values.detach().abs().amax(others) if others else values.detach().abs()
-        return set(np.flatnonzero((found > ZERO_GRADIENT * found.max()).numpy()).tolist())
+        return set(np.flatnonzero((found > MAX_ZERO_GRADIENT * found.max()).numpy()).tolist())
 
     def element_index(self, question: dict[str, Any]) -> tuple[Any, ...]:
         return tuple(
@@ -105,7 +107,7 @@ class FieldCase:
             for axis, at in enumerate(question["at"])
         )
 
-    def receptive(self, question: dict[str, Any]) -> dict[str, set[int]]:
+    def torch_receptive_field(self, question: dict[str, Any]) -> dict[str, set[int]]:
         """The positions with nonzero gradients of a position's channels, in every earlier value."""
         value = self.values[question["module"]]
         weights = 0.5 + torch.rand(value[self.element_index(question)].shape, dtype=torch.float64)
@@ -114,12 +116,12 @@ class FieldCase:
         values = [self.values[key] for key in kept]
         gradients = torch.autograd.grad(total, values, retain_graph=True, allow_unused=True)
         return {
-            key: self.places(key, gradient)
+            key: self.positions(key, gradient)
             for key, gradient in zip(kept, gradients, strict=True)
             if gradient is not None
         }
 
-    def projective(self, question: dict[str, Any]) -> set[int]:
+    def torch_projective_field(self, question: dict[str, Any]) -> set[int]:
         """The positions of the output that change with a position's channels."""
         place, key = self.element_index(question), question["module"]
         by = 0.05 + 0.1 * torch.rand(self.values[key][place].shape, dtype=torch.float64)
@@ -134,20 +136,20 @@ class FieldCase:
             before = self.model(x)  # bit for bit: unread positions change nothing
             if key == "x":
                 x[place] += by
-                return self.places("output", self.model(x) - before)
+                return self.positions("output", self.model(x) - before)
             hook = self.model.get_submodule(key).register_forward_hook(changed)
             output = self.model(x)
             hook.remove()
-        return self.places("output", output - before)
+        return self.positions("output", output - before)
 
     def compare(self, answers: list[dict[str, set[int]]]) -> None:
         for question, found in zip(self.questions, answers, strict=True):
             said = f"seed {self.seed}, {question}\n{self.model}"
             if question["way"] == "projective":
                 reached = found.get(self.layers["output"][0], set())
-                assert reached == self.projective(question), said
+                assert reached == self.torch_projective_field(question), said
                 continue
-            truth = self.receptive(question)
+            truth = self.torch_receptive_field(question)
             for key, places in truth.items():
                 assert found.get(self.layers[key][0], set()) == places, f"{key}: {said}"
             assert truth, said
@@ -155,7 +157,7 @@ class FieldCase:
 
 def compare_cases(cases: list[FieldCase]) -> None:
     questions = [{"plan": msgspec.to_builtins(one.plan), "asked": one.questions} for one in cases]
-    for case, answers in zip(cases, ask_page(questions), strict=True):
+    for case, answers in zip(cases, compute_fields_in_node(questions), strict=True):
         case.compare(answers)
 
 
@@ -185,24 +187,26 @@ class StepBetweenConvs(nn.Module):
         return self.block(y + y.flip(3))
 
 
-BETWEEN_STEPS = {
+STEPS_BETWEEN_CONVS = {
     "nearest upsampling": nn.Upsample(scale_factor=(2, 3), mode="nearest"),
     "cubic resize": nn.Upsample(size=(13, 9), mode="bicubic"),
     "PixelShuffle": nn.Sequential(nn.Conv2d(4, 8, 1), nn.PixelShuffle(2)),
     "Pad": nn.ReflectionPad2d((3, 0, 1, 2)),
     "negative Pad": nn.ConstantPad2d((-1, 2, 0, -2), 1.0),
     "uneven pool": nn.AdaptiveAvgPool2d((5, 3)),
-    "channels last": Function("last", lambda x: x.permute(0, 2, 3, 1).exp().permute(0, 3, 1, 2)),
-    "a mean without its axis": Function("rows", lambda x: x.mean(1).roll(1, 1)[:, None] + x),
-    "a row for all": Function("row", lambda x: x * x.mean(2, keepdim=True)),
+    "channels last": NamedFunction(
+        "last", lambda x: x.permute(0, 2, 3, 1).exp().permute(0, 3, 1, 2)
+    ),
+    "a mean without its axis": NamedFunction("rows", lambda x: x.mean(1).roll(1, 1)[:, None] + x),
+    "a row for all": NamedFunction("row", lambda x: x * x.mean(2, keepdim=True)),
     "a gate": SqueezeExcitation(4),
 }
 
 
-@pytest.mark.parametrize("name", BETWEEN_STEPS)
+@pytest.mark.parametrize("name", STEPS_BETWEEN_CONVS)
 def test_fields_go_through(name: str) -> None:
     torch.manual_seed(3)
-    model, x = StepBetweenConvs(BETWEEN_STEPS[name]), torch.rand(1, 2, 8, 7)
+    model, x = StepBetweenConvs(STEPS_BETWEEN_CONVS[name]), torch.rand(1, 2, 8, 7)
     model(x)
     compare_cases([FieldCase(model, x, seed) for seed in (1,)])
 
@@ -235,7 +239,7 @@ def test_unions_and_gaps_are_no_boxes_and_reflected_padding_reads_no_more_than_i
         }
         for key, at in keys.items()
     ]  # fmt: skip
-    [answers] = ask_page([{"plan": msgspec.to_builtins(plan), "asked": questions}])
+    [answers] = compute_fields_in_node([{"plan": msgspec.to_builtins(plan), "asked": questions}])
     found = dict(zip(keys, answers, strict=True))
     box = {y * 12 + x for y in (0, 1) for x in (4, 5, 6)}
     assert found["reflect"]["x"] == box
@@ -304,5 +308,5 @@ def test_more_places_than_can_be_listed_count_as_every_place() -> None:
     def never() -> list[list[int]]:
         raise AssertionError("was listed")
 
-    assert table_axis(0, MAX_TABLE_LENGTH + 1, 5, never) is None
-    assert table_axis(0, 3, 5, lambda: [[0], [2], [4]]) == AxisWindow(0, stride=2)
+    assert table_window(0, MAX_TABLE_LENGTH + 1, 5, never) is None
+    assert table_window(0, 3, 5, lambda: [[0], [2], [4]]) == AxisWindow(0, stride=2)

@@ -78,7 +78,7 @@ def step_slots(numbers, part_slots="float gain"):
         "tried", "vec4 pixel(ivec4 at) { return gained(u_bias); }", uniform_slots="vec4 bias"
     )
     part = GlslFunction("vec4 gained(vec4 v) { return v * u_gain; }", part_slots)
-    output = builder.scratch(builder.layout((1, 4, 1, 1)))
+    output = builder.create_scratch_tensor(builder.layout((1, 4, 1, 1)))
     builder.draw(kernel, output, uniforms=numbers, functions=[part])
     return np.frombuffer(bytes(builder.uniform_data), np.float32)[112:]
 

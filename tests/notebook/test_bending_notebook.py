@@ -22,9 +22,9 @@ from nbglcnn.features.edits.transforms import TRANSFORM_KINDS
 from notebooks import assert_no_outputs, execute_notebook
 from screenshots import copy_notebooks, run_all_cells, viewer_cell
 
-BENDING = "bending.ipynb"
-VIEW = "application/vnd.jupyter.widget-view+json"
-SAMPLE_INDICES = (5, 10, 12, 13, 15, 16, 17, 21, 25, 30)  # the channels of the first bend
+NOTEBOOK_NAME = "bending.ipynb"
+WIDGET_VIEW_MIME = "application/vnd.jupyter.widget-view+json"
+BENT_CHANNELS = (5, 10, 12, 13, 15, 16, 17, 21, 25, 30)  # the channels of the first bend
 SHEET_NAMES = (
     "first",
     "groups",
@@ -37,10 +37,10 @@ SHEET_NAMES = (
     "weight",
 )
 
-Change = Callable[[np.ndarray], np.ndarray]
+ChangeValue = Callable[[np.ndarray], np.ndarray]
 
 
-def bend(transform: str, *numbers: float, channels: Any = slice(None)) -> Change:
+def numpy_transform(transform: str, *numbers: float, channels: Any = slice(None)) -> ChangeValue:
     """Apply a transform to maps by its numpy formula."""
     formula = TRANSFORM_KINDS[transform].formula
     assert formula is not None
@@ -53,7 +53,9 @@ def bend(transform: str, *numbers: float, channels: Any = slice(None)) -> Change
     return change
 
 
-def draw_with_hooks(model: nn.Module, x: np.ndarray, *changes: tuple[str, Change]) -> np.ndarray:
+def draw_with_hooks(
+    model: nn.Module, x: np.ndarray, *changes: tuple[str, ChangeValue]
+) -> np.ndarray:
     """PyTorch's output with forward hooks that change some layers' values, in this order."""
     hooks = [
         model.get_submodule(layer).register_forward_hook(
@@ -74,13 +76,18 @@ def sheets_in_torch() -> dict[str, list[np.ndarray]]:
     x, z = load_images()[0][:8], latents(5)
     whole, drawn = draw_with_hooks(model, x), draw_with_hooks(generator, z)
 
-    bent = draw_with_hooks(model, x, ("decoder.5", bend("rotate", 40, channels=SAMPLE_INDICES)))
+    bent = draw_with_hooks(
+        model, x, ("decoder.5", numpy_transform("rotate", 40, channels=BENT_CHANNELS))
+    )
     layers = [
-        draw_with_hooks(model, x, (layer, bend(*transform)))
+        draw_with_hooks(model, x, (layer, numpy_transform(*transform)))
         for transform in (("rotate", 40), ("scale", 0.6), ("dilate", 1))
         for layer in ("decoder.2", "decoder.5")
     ]
-    blur, cut = ("decoder.5", bend("blur", 1.5)), ("decoder.5", bend("threshold", 0.5))
+    blur, cut = (
+        ("decoder.5", numpy_transform("blur", 1.5)),
+        ("decoder.5", numpy_transform("threshold", 0.5)),
+    )
 
     with torch.no_grad():
         codes = model.encoder(torch.from_numpy(x)).numpy()
@@ -94,15 +101,17 @@ def sheets_in_torch() -> dict[str, list[np.ndarray]]:
 
     half = slice(0, None, 2)
     one_each = [
-        ("start", bend("flip_v")),
-        ("start", bend("scale", 0.6)),
-        ("middle", bend("rotate", 30, channels=half)),
-        ("fine", bend("erode", 1)),
-        ("fine", bend("translate", 0.15, 0, channels=half)),
+        ("start", numpy_transform("flip_v")),
+        ("start", numpy_transform("scale", 0.6)),
+        ("middle", numpy_transform("rotate", 30, channels=half)),
+        ("fine", numpy_transform("erode", 1)),
+        ("fine", numpy_transform("translate", 0.15, 0, channels=half)),
     ]
 
     def turned(degrees: float) -> np.ndarray:
-        return draw_with_hooks(generator, z, ("middle", bend("rotate", degrees, channels=half)))
+        return draw_with_hooks(
+            generator, z, ("middle", numpy_transform("rotate", degrees, channels=half))
+        )
 
     fewer = load()
     fewer.draw[0].weight.detach()[0, :16] = 0
@@ -123,7 +132,7 @@ def sheets_in_torch() -> dict[str, list[np.ndarray]]:
         "angles": [np.concatenate([turned(degrees)[:1] for degrees in range(0, 360, 45)])],
         "weight": [
             turned(30),
-            draw_with_hooks(fewer, z, ("middle", bend("rotate", 30, channels=half))),
+            draw_with_hooks(fewer, z, ("middle", numpy_transform("rotate", 30, channels=half))),
         ],
     }
 
@@ -148,7 +157,7 @@ def check_sheets(outputs: list[dict[str, Any]]) -> None:
 
 
 def is_sheet(output: Mapping[str, Any]) -> bool:
-    return "image/png" in output.get("data", {}) and VIEW not in output["data"]
+    return "image/png" in output.get("data", {}) and WIDGET_VIEW_MIME not in output["data"]
 
 
 def read_sheet(png: str) -> np.ndarray:
@@ -169,13 +178,13 @@ def check_printed_text(outputs: list[dict[str, Any]]) -> None:
 
 
 def test_the_committed_notebook_carries_no_outputs() -> None:
-    assert_no_outputs(BENDING, 15)
+    assert_no_outputs(NOTEBOOK_NAME, 15)
 
 
 @pytest.mark.sweep  # test_no_browser.py and the tour cover this
 def test_without_a_browser_it_draws_what_pytorch_draws(tmp_path: Path, lab: LabServer) -> None:
     copy_notebooks(tmp_path)
-    notebook = execute_notebook(tmp_path, BENDING, lab.environment)
+    notebook = execute_notebook(tmp_path, NOTEBOOK_NAME, lab.environment)
     outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
     warned = ["".join(o["text"]) for o in outputs if o.get("name") == "stderr"]
     assert len(warned) == 2  # one per Viewer
@@ -219,7 +228,7 @@ class BendingNotebook:
     def error_at_angle(self, degrees: float) -> float:
         """The error of the first Viewer against PyTorch with its bend at this angle."""
         x = load_images()[0][:8]
-        change = bend("rotate", degrees, channels=SAMPLE_INDICES)
+        change = numpy_transform("rotate", degrees, channels=BENT_CHANNELS)
         wanted = draw_with_hooks(load_autoencoder(), x, ("decoder.5", change))
         return float(np.abs(self.notebook.read_array("viewer.output") - wanted).max())
 
@@ -238,7 +247,7 @@ def bending_notebook(
     with local_page(browser(sweep_backend), viewport={"width": 1400, "height": 1500}) as page:
         page.on("console", on_console)
         page.on("pageerror", lambda error: errors.append(str(error)))
-        yield BendingNotebook(lab.open_notebook(page, BENDING), errors)
+        yield BendingNotebook(lab.open_notebook(page, NOTEBOOK_NAME), errors)
 
 
 def test_in_jupyterlab_the_page_draws_what_pytorch_draws(bending_notebook: BendingNotebook) -> None:

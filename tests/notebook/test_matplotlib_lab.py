@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Browser, Locator
 
 from jupyter_lab import LabServer, Notebook, Outputs, new_notebook
-from viewer_models import IMPORTS
+from viewer_models import IMPORTS_CELL
 
 # By default JupyterLab sends comm messages over a subshell: a thread separate from that of the
 # cells.
@@ -42,13 +42,13 @@ def open_until(enough):
 
 follow(viewer.comm)
 """
-IS_SEVERAL = "lambda beside: len(beside) > 3"
+IS_SEVERAL_CODE = "lambda beside: len(beside) > 3"
 
 
 @pytest.fixture(scope="module")
 def notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
     with new_notebook(lab, browser("llvmpipe")) as notebook:
-        notebook.run(IMPORTS + SETUP_CELL)
+        notebook.run(IMPORTS_CELL + SETUP_CELL)
         notebook.run("viewer")
         notebook.page.locator(".nbglcnn[data-phase=ready]").first.wait_for()
         # The cells' thread sends the parity check's verdict at an unpredictable time.
@@ -60,7 +60,7 @@ def notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[Note
 def clear_cells(notebook: Notebook) -> Iterator[None]:
     """Keep the first two cells."""
     yield
-    notebook.clear(2)
+    notebook.delete_cells(2)
 
 
 @pytest.fixture
@@ -73,8 +73,8 @@ def count_figures(outputs: Outputs) -> int:
     return sum("image/png" in item.get("data", {}) for item in outputs.items)
 
 
-def count_cell_figures(notebook: Notebook, cell: str, act: Callable[[int], None]) -> int:
-    """The number of figures of a cell at its end; `act` repeatedly does something in the page."""
+def count_cell_figures(notebook: Notebook, cell: str, action: Callable[[int], None]) -> int:
+    """The number of figures of a cell at its end; `action` runs repeatedly in the page."""
     notebook.page.mouse.move(0, 0)
     index = notebook.start(cell)
     ended = """index => Promise.race([
@@ -83,7 +83,7 @@ def count_cell_figures(notebook: Notebook, cell: str, act: Callable[[int], None]
     ])"""
     turn = 0
     while not notebook.page.evaluate(ended, index):
-        act(turn)
+        action(turn)
         turn += 1
     return count_figures(notebook.wait(index))
 
@@ -101,13 +101,13 @@ def trigger_page_reply(notebook: Notebook, view: Locator) -> None:
     raise AssertionError("no message was handled beside the cells")
 
 
-def hover(view: Locator, turn: int) -> None:
+def hover(view: Locator, step: int) -> None:
     """Move the pointer over a map."""
     canvas = view.locator("canvas[data-maps]").first
     canvas.scroll_into_view_if_needed()
     box = canvas.bounding_box()
     assert box is not None
-    x = box["x"] + 2 + (turn * 7) % (box["width"] - 4)
+    x = box["x"] + 2 + (step * 7) % (box["width"] - 4)
     view.page.mouse.move(x, box["y"] + box["height"] / 2)
 
 
@@ -116,7 +116,7 @@ def test_figures_stay_in_their_cell_while_the_pointer_moves_over_maps(
 ) -> None:
     trigger_page_reply(notebook, view)
     found = count_cell_figures(
-        notebook, f"open_until({IS_SEVERAL})", lambda turn: hover(view, turn)
+        notebook, f"open_until({IS_SEVERAL_CODE})", lambda turn: hover(view, turn)
     )
     assert found == 3
 
@@ -124,7 +124,7 @@ def test_figures_stay_in_their_cell_while_the_pointer_moves_over_maps(
 def test_figures_stay_in_their_cell_while_a_source_plays(notebook: Notebook, view: Locator) -> None:
     notebook.run("viewer.source = nbglcnn.Images(images, playing=True, rate=20)")
     trigger_page_reply(notebook, view)
-    assert count_cell_figures(notebook, f"open_until({IS_SEVERAL})", lambda _: None) == 3
+    assert count_cell_figures(notebook, f"open_until({IS_SEVERAL_CODE})", lambda _: None) == 3
     notebook.run("viewer.source = None")
 
 
@@ -137,7 +137,7 @@ def test_figures_stay_in_their_cell_while_the_page_trains(
     )
     trigger_page_reply(notebook, view)
     view.get_by_role("tab", name="Train").scroll_into_view_if_needed()
-    assert count_cell_figures(notebook, f"open_until({IS_SEVERAL})", lambda _: None) == 3
+    assert count_cell_figures(notebook, f"open_until({IS_SEVERAL_CODE})", lambda _: None) == 3
     notebook.run("assert training.step_count > 0\ntraining.stop()")
 
 

@@ -17,7 +17,7 @@ from assertions import assert_equal
 from jupyter_lab import LabServer
 from viewer_models import autoencoder, hook_values, pictures
 
-SOURCES = (
+CELL_SOURCES = (
     f"""import sys; sys.path.insert(0, {str(Path(__file__).parents[1] / "support")!r})
 import numpy as np
 from nbglcnn import Viewer
@@ -34,7 +34,7 @@ SEED = 5
 def notebook(tmp_path: Path) -> Path:
     """A notebook whose second cell is tagged as papermill's parameters."""
     book = nbformat.v4.new_notebook()
-    book.cells = [nbformat.v4.new_code_cell(source) for source in SOURCES]
+    book.cells = [nbformat.v4.new_code_cell(source) for source in CELL_SOURCES]
     book.cells[1].metadata["tags"] = ["parameters"]
     book.metadata["kernelspec"] = {"name": "python3", "display_name": "", "language": "python"}
     file = tmp_path / "notebook.ipynb"

@@ -21,7 +21,7 @@ from host_marimo import serve_marimo_export
 from hosts import FLOWS
 from jupyter_lab import local_page, running_lab
 from nbglcnn.notebook import blocking, marimo
-from nbglcnn.notebook.inbox import inboxes_by_comm
+from nbglcnn.notebook.message_receivers import receivers_by_comm_id
 
 
 def test_every_flow_goes_well_in_notebook_7(
@@ -38,12 +38,12 @@ def test_every_flow_goes_well_in_notebook_7(
 
 
 def test_a_flow_that_fails_is_told_in_the_table() -> None:
-    row = hosts.Row("Host", "kernel", "on")
-    row.cells = [hosts.PASSED_MARK] * len(FLOWS)
+    row = hosts.HostRow("Host", "kernel", "on")
+    row.flow_results = [hosts.PASSED_MARK] * len(FLOWS)
     assert row.is_passed
-    row.cells[2] = hosts.format_error(AssertionError("first | line\nsecond"))
+    row.flow_results[2] = hosts.format_error(AssertionError("first | line\nsecond"))
     assert not row.is_passed
-    assert "AssertionError: first ¦ line second" in hosts.markdown([row])[-1]
+    assert "AssertionError: first ¦ line second" in hosts.format_markdown_table([row])[-1]
     row.cells = row.cells[:2]  # the other cells were not run
     assert not row.is_passed
 
@@ -55,11 +55,11 @@ def test_hosts_that_were_not_tried_keep_their_rows(
     page.write_text(f"before\n{hosts.BEGIN}{hosts.END}after\n")
     monkeypatch.setattr(hosts, "HOSTS_PAGE", page)
     one, other = (
-        hosts.Row(name, "kernel", "on", [mark] * len(FLOWS)) for name, mark in ["aA", "bB"]
+        hosts.HostRow(name, "kernel", "on", [mark] * len(FLOWS)) for name, mark in ["aA", "bB"]
     )
-    hosts.write_table(hosts.markdown([one, other]))
-    other.cells = ["C"] * len(FLOWS)
-    hosts.write_table(hosts.markdown([other]))
+    hosts.write_table(hosts.format_markdown_table([one, other]))
+    other.flow_results = ["C"] * len(FLOWS)
+    hosts.write_table(hosts.format_markdown_table([other]))
     lines = page.read_text().splitlines()
     assert lines[0] == "before" and lines[-1] == "after"
     table = [line for line in lines if line.startswith("|")]
@@ -115,7 +115,7 @@ def marimo_queue(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
 def test_in_marimo_a_waiting_cell_gets_its_viewers_messages(marimo_queue: Any) -> None:
     inbox = RecordingInbox()
-    inboxes_by_comm["mine"] = inbox
+    receivers_by_comm_id["mine"] = inbox
     marimo_queue.put(custom_message("other", {"type": "x"}))
     marimo_queue.put(SimpleNamespace(model_id="mine", message=SimpleNamespace(state={"a": 1})))
     marimo_queue.put(custom_message("mine", {"type": "a"}, b"12"))
@@ -126,17 +126,17 @@ def test_in_marimo_a_waiting_cell_gets_its_viewers_messages(marimo_queue: Any) -
 
 def test_in_marimo_duplicated_messages_are_ignored(marimo_queue: Any) -> None:
     inbox = RecordingInbox()
-    inboxes_by_comm["twins"] = inbox
+    receivers_by_comm_id["twins"] = inbox
     for letter in "abc":
         marimo_queue.put(custom_message("twins", {"type": letter}))
     blocking.wait_until(lambda: len(inbox.messages) == 3)
-    assert not marimo.is_duplicate("another", {"type": "a"})
-    assert not marimo.is_duplicate("twins", {"type": "d"})
-    assert marimo.is_duplicate("twins", {"type": "a"})
-    assert not marimo.is_duplicate("twins", {"type": "a"})
-    assert marimo.is_duplicate("twins", {"type": "c"})  # b's duplicate never came
-    assert not marimo.is_duplicate("twins", {"type": "b"})
-    assert "twins" not in marimo._delivered
+    assert not marimo.is_duplicate_message("another", {"type": "a"})
+    assert not marimo.is_duplicate_message("twins", {"type": "d"})
+    assert marimo.is_duplicate_message("twins", {"type": "a"})
+    assert not marimo.is_duplicate_message("twins", {"type": "a"})
+    assert marimo.is_duplicate_message("twins", {"type": "c"})  # b's duplicate never came
+    assert not marimo.is_duplicate_message("twins", {"type": "b"})
+    assert "twins" not in marimo._delivered_by_comm_id
 
 
 def test_in_marimo_a_background_task_leaves_the_queue_alone(marimo_queue: Any) -> None:
@@ -152,7 +152,7 @@ def test_in_marimo_a_background_task_leaves_the_queue_alone(marimo_queue: Any) -
 def test_a_page_that_marimo_exports_shows_the_snapshot(
     tmp_path: Path, browser: Callable[[str], Browser]
 ) -> None:
-    python = ensure_environment("marimo", hosts.MARIMO)
+    python = ensure_environment("marimo", hosts.MARIMO_REQUIREMENT)
     with (
         serve_marimo_export(tmp_path, python) as address,
         local_page(browser("llvmpipe")) as page,

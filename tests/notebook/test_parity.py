@@ -48,18 +48,18 @@ def page(viewer: Viewer) -> ScriptedPage:
     return page
 
 
-def wait_until(page: ScriptedPage, done: Callable[[str], bool]) -> str:
-    """Return the check's verdict once `done` accepts it; page messages let the check continue."""
+def wait_until(page: ScriptedPage, condition: Callable[[str], bool]) -> str:
+    """Return the check's verdict once `condition` accepts it, while page messages arrive."""
     end = time.monotonic() + 60
-    while not done(found := page.viewer.status["parity"]):
+    while not condition(found := page.viewer.status["parity"]):
         assert time.monotonic() < end, found
         time.sleep(0.02)
         page.send("contexthealth", lost=False, losses=0, bytes=0, views=1)
     return str(found)
 
 
-def is_all_matching(words: str) -> bool:
-    return words.startswith("10 of 10 layers match PyTorch")
+def is_all_matching(verdict_text: str) -> bool:
+    return verdict_text.startswith("10 of 10 layers match PyTorch")
 
 
 def corrupt_value(page: ScriptedPage, key: str) -> None:
@@ -181,13 +181,13 @@ def test_a_cell_that_runs_is_not_disturbed_by_a_check_that_is_made_again(
         [own] = viewer._connection.usable_pages
 
         async def judged() -> None:
-            while not check.verdict(own, network.plan) or check._running:
+            while not check.find_verdict(own, network.plan) or check._running:
                 await asyncio.sleep(0.01)
 
         viewer._parity, before = check, viewer._parity
         try:
-            own.probed_state, own.probed_plan, own.samples = (-1, ""), "", None
-            check.update(*given)
+            own.probed_state, own.probed_plan_hash, own.parity_samples = (-1, ""), "", None
+            check.continue_checks(*given)
             page.answer_probe()
             await judged()
             begun.clear()

@@ -13,7 +13,7 @@ from torch import nn
 
 import nbglcnn
 from nbglcnn import Session, transforms
-from nbglcnn.features.edits.records import Edit, to_dict
+from nbglcnn.features.edits.records import Edit, edits_to_dicts
 from nbglcnn.graph import Array
 from nbglcnn.load import load
 from nbglcnn.local_backend import LocalBackend
@@ -25,7 +25,7 @@ from nbglcnn.widget.connection import Connection
 from nbglcnn.widget.parity import ParityCheck, hash_edits
 from nbglcnn.widget.reader import Reader, ReadResult
 from nbglcnn.widget.viewer import MESSAGES
-from recorded_runs import is_recorded
+from recorded_runs import is_tracing
 
 
 class FakePage:
@@ -72,21 +72,22 @@ class FakePage:
     def advance_check(self) -> str:
         """Advance the check by a step, and return its verdict text."""
         store = self.session.bends.store
-        self.check.update(self.plan, self.graph, self.arrays, self.edits, store.arrays)
-        found = self.check.verdict(self.connection.active_page, self.plan, self.edits)
+        self.check.continue_checks(self.plan, self.graph, self.arrays, self.edits, store.arrays)
+        found = self.check.find_verdict(self.connection.active_page, self.plan, self.edits)
         return found.describe(self.plan, named=True) if found else ""
 
-    def answer_probe(self, words: str | None = None) -> None:
+    def answer_probe(self, message: str | None = None) -> None:
         """Answer the last Probe, and wait until the samples are judged."""
         [probe] = [one for one in self.sent if one["type"] == "probe"]
         self.sent.clear()
         values = self.session.run(*self.arrays)
         texels = [self._sample_texels(values[key], key, bands) for key, bands in
                   zip(probe["keys"], probe["spans"], strict=True)]  # fmt: skip
-        said = msgspec.json.encode(to_dict(self.edits)).decode() if self.edits else ""
+        said = msgspec.json.encode(edits_to_dicts(self.edits)).decode() if self.edits else ""
         data = memoryview(np.concatenate(texels).tobytes())
         self.send("probereply", [data], chunk=0, count=1, bytes=data.nbytes,
-                  revision=probe["revision"], edits=said if words is None else words)  # fmt: skip
+                  revision=probe["revision"],
+                  edits=said if message is None else message)  # fmt: skip
 
     def _sample_texels(self, value: Array, key: str, bands: Any) -> Array:
         [record] = [one for one in self.plan.values if one.key == key]
@@ -95,10 +96,10 @@ class FakePage:
         flat[: value.size] = value.ravel()
         return np.concatenate([flat[4 * (y * width + x) :][: 4 * w] for x, y, w in bands])
 
-    def wait_until(self, done: Callable[[str], bool]) -> str:
+    def wait_until(self, condition: Callable[[str], bool]) -> str:
         end = time.monotonic() + 60
         while time.monotonic() < end:
-            if done(found := self.advance_check()):
+            if condition(found := self.advance_check()):
                 self.advance_check()  # the verdict may have come after the step that sends it
                 return found
             time.sleep(0.02)
@@ -144,11 +145,11 @@ def test_samples_are_compared_with_the_model_whose_bends_are_replayed(page: Fake
 def test_a_page_that_has_not_bent_is_found_out(page: FakePage) -> None:
     page.session.bend("0", transforms.flip_h())
     page.wait_until(lambda _: page.is_probed())
-    words = msgspec.json.encode(to_dict(page.edits)).decode()
+    words = msgspec.json.encode(edits_to_dicts(page.edits)).decode()
     page.session.set_edits((), {})
     page.answer_probe(words)
     assert "the first that is not: 0" in page.wait_until(bool)
-    verdict = page.check.verdict(page.connection.active_page, page.plan, page.edits)
+    verdict = page.check.find_verdict(page.connection.active_page, page.plan, page.edits)
     assert verdict is not None and not verdict.is_wrong  # plain kernels wouldn't fix it
 
 
@@ -177,7 +178,7 @@ def test_it_goes_on_by_itself_when_the_slider_rests(page: FakePage) -> None:
         page.session.bend("0", transforms.flip_v())
         start = time.monotonic()
         for _ in range(5):
-            check.update(page.plan, page.graph, page.arrays, page.edits)
+            check.continue_checks(page.plan, page.graph, page.arrays, page.edits)
         await asyncio.sleep(0.6)
         assert len(calls) == 1
         assert calls[0] - start >= 0.3
@@ -188,7 +189,7 @@ def test_it_goes_on_by_itself_when_the_slider_rests(page: FakePage) -> None:
 def test_samples_of_other_edits_are_judged_as_such_and_asked_for_again(page: FakePage) -> None:
     page.session.bend("1", transforms.add(1))
     page.wait_until(lambda _: page.is_probed())
-    words = msgspec.json.encode(to_dict(page.edits)).decode()
+    words = msgspec.json.encode(edits_to_dicts(page.edits)).decode()
     old = page.edits
     page.session.bends[0].number = 2.0  # after the page's report of its edits
     page.session.set_edits(old, {})
@@ -238,7 +239,7 @@ def test_what_cannot_be_replayed_is_said_and_no_samples_are_asked_for(page: Fake
     page.session.bend("0", transforms.threshold(0.0))
     page.wait_until(lambda _: page.is_probed())
     page.session.set_edits((), {})
-    page.answer_probe(msgspec.json.encode(to_dict(page.edits)).decode())
+    page.answer_probe(msgspec.json.encode(edits_to_dicts(page.edits)).decode())
     assert page.wait_until(bool).startswith("bent: not compared (a threshold may decide")
 
 
@@ -277,7 +278,7 @@ class CountsCalls(nn.Module):
 
 class ExportsDifferently(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x * 1.5 if is_recorded() else x.clone()
+        return x * 1.5 if is_tracing() else x.clone()
 
 
 @pytest.mark.filterwarnings("ignore:.*two equal calls")
@@ -293,7 +294,7 @@ def test_the_check_does_not_agree_with_its_own_graph(middle: type[nn.Module], wo
     page.advance_check()
     page.answer_probe()
     assert words in page.wait_until(bool)
-    found = page.check.verdict(page.connection.active_page, page.plan)
+    found = page.check.find_verdict(page.connection.active_page, page.plan)
     assert found is not None and found.report is not None and not found.report.ok
     # The state is wrong, not the fast kernels.
     assert found.is_wrong == (middle is ExportsDifferently)

@@ -24,7 +24,7 @@ from notebooks import (
 )
 from screenshots import copy_notebooks
 
-PLAYGROUND = "playground.ipynb"
+NOTEBOOK_NAME = "playground.ipynb"
 TIMEOUT_S = 500  # for all cells, on a busy machine
 ALL_DECODERS = [
     (way, kernel, stride) for way in WAYS for kernel in (2, 3, 4, 5) for stride in (2, 4)
@@ -84,7 +84,7 @@ def test_an_unknown_way_to_enlarge_is_refused() -> None:
 
 
 def test_the_committed_notebook_carries_no_outputs() -> None:
-    assert_no_outputs(PLAYGROUND, 7)
+    assert_no_outputs(NOTEBOOK_NAME, 7)
 
 
 def check_printed_text(text: str) -> None:
@@ -103,7 +103,7 @@ def check_printed_text(text: str) -> None:
 @pytest.mark.sweep  # test_no_browser.py and the tour cover this
 def test_without_a_browser_it_learns_the_same(tmp_path: Path, lab: LabServer) -> None:
     copy_notebooks(tmp_path)
-    notebook = execute_notebook(tmp_path, PLAYGROUND, lab.environment)
+    notebook = execute_notebook(tmp_path, NOTEBOOK_NAME, lab.environment)
     check_printed_text(
         printed_text([one for cell in notebook["cells"] for one in cell.get("outputs", [])])
     )
@@ -126,7 +126,7 @@ class PlaygroundNotebook(ExecutedNotebook):
 def playground_notebook(
     lab: LabServer, browser: Callable[[str], Browser]
 ) -> Iterator[PlaygroundNotebook]:
-    with open_notebook(lab, browser("llvmpipe"), PLAYGROUND, 1400, 1700) as (notebook, errors):
+    with open_notebook(lab, browser("llvmpipe"), NOTEBOOK_NAME, 1400, 1700) as (notebook, errors):
         yield PlaygroundNotebook(notebook, errors, TIMEOUT_S)
 
 

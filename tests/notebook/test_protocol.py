@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from generate_types import JS, messages
+from generate_types import JS_FOLDER, messages_text
 from nbglcnn import protocol
 from nbglcnn.errors import ContextLost, DeviceError, PageError, PageTimeout, UnsupportedModel
 from nbglcnn.features.mirror.messages import split_frame
@@ -21,19 +21,19 @@ from nbglcnn.widget.asset_manifest import AssetManifest
 from nbglcnn.widget.connection import Connection
 from nbglcnn.widget.viewer import MESSAGES
 
-TARGET = msgspec.to_builtins(Target())
-HELLO = {
+TARGET_FIELDS = msgspec.to_builtins(Target())
+HELLO_MESSAGE = {
     "type": "hello",
     "page": "p",
     "version": "0.1.0",
     "protocol": MESSAGES.digest,
     "cached_blobs": [],
     "renderer": "a GPU",
-    "target": TARGET,
+    "target": TARGET_FIELDS,
     "problem": "",
 }
-EXAMPLES: list[dict[str, Any]] = [
-    HELLO,
+EXAMPLE_MESSAGES: list[dict[str, Any]] = [
+    HELLO_MESSAGE,
     {"type": "requestblob", "page": "p", "blob": "b", "chunks": [0, 2]},
     {"type": "progress", "page": "p", "stage": "compiling", "done": 1, "total": 3},
     {
@@ -91,16 +91,16 @@ class FakeConnection:
         return [content["type"] for content, _ in self.sent]
 
     def send_hello(self, page: str = "p", **fields: Any) -> None:
-        self.connection.receive({**HELLO, "page": page, **fields}, [])
+        self.connection.receive({**HELLO_MESSAGE, "page": page, **fields}, [])
 
     def send_reply(
-        self, read: str, part: int, data: bytes, *, page: str = "p", **fields: Any
+        self, read: str, chunk_index: int, data: bytes, *, page: str = "p", **fields: Any
     ) -> None:
         message = {
-            **{"type": "reply", "page": page, "id": read, "key": 0, "chunk": part},
+            **{"type": "reply", "page": page, "id": read, "key": 0, "chunk": chunk_index},
             **{"count": chunk_count(len(data)), "bytes": len(data), "revision": 1, **fields},
         }
-        piece = memoryview(data)[part * CHUNK : (part + 1) * CHUNK]
+        piece = memoryview(data)[chunk_index * CHUNK : (chunk_index + 1) * CHUNK]
         self.connection.receive(message, [piece])
 
 
@@ -113,12 +113,12 @@ def connection() -> FakeConnection:
 
 
 def test_the_typescript_types_are_up_to_date() -> None:
-    assert JS.joinpath("src", "messages.ts").read_text("utf-8") == messages(), (
+    assert JS_FOLDER.joinpath("src", "messages.ts").read_text("utf-8") == messages_text(), (
         "run scripts/generate_types.py"
     )
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e["type"])
+@pytest.mark.parametrize("example", EXAMPLE_MESSAGES, ids=lambda e: e["type"])
 def test_a_thousand_wrong_messages_of_each_type_are_ignored(
     example: dict[str, Any], connection: FakeConnection
 ) -> None:
@@ -148,7 +148,7 @@ def test_wrong_messages_are_one_line_in_the_log_each(caplog: pytest.LogCaptureFi
     assert len(caplog.records) <= 1
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e["type"])
+@pytest.mark.parametrize("example", EXAMPLE_MESSAGES, ids=lambda e: e["type"])
 def test_right_messages_are_taken(example: dict[str, Any]) -> None:
     message = MESSAGES.decode(example)
     assert message is not None
@@ -283,24 +283,24 @@ def test_a_hello_that_comes_after_what_followed_it_loses_nothing(
     connection: FakeConnection,
 ) -> None:
     connection.send_hello()
-    told = [e for e in EXAMPLES if e["type"] in ("runreport", "runrate", "contexthealth")]
+    told = [e for e in EXAMPLE_MESSAGES if e["type"] in ("runreport", "runrate", "contexthealth")]
     assert len(told) == 3
     for message in told:
         connection.connection.receive(message, [])
     page = connection.connection.active_page
     assert page is not None
-    before = page.last_run, page.run_rate, page.health
+    before = page.last_run, page.run_rate, page.context_health
     assert None not in before
     connection.send_hello()  # late, and over another of the host's channels to the kernel
     page = connection.connection.active_page
-    assert page is not None and (page.last_run, page.run_rate, page.health) == before
+    assert page is not None and (page.last_run, page.run_rate, page.context_health) == before
 
 
 def test_a_run_that_is_measured_again_is_not_tested_again(connection: FakeConnection) -> None:
     connection.send_hello()
     page = connection.connection.active_page
     assert page is not None
-    [ran] = [e for e in EXAMPLES if e["type"] == "runreport"]
+    [ran] = [e for e in EXAMPLE_MESSAGES if e["type"] == "runreport"]
     connection.connection.receive(ran, [])
     page.probed_state = 1, ""  # as the parity check does when it requests samples
     connection.connection.receive({**ran, "is_remeasured": True, "ms": 0.5}, [])
@@ -411,7 +411,7 @@ def test_a_failure_in_the_page_is_an_exception_here(
 
 
 def test_a_message_of_an_unknown_page_is_ignored(connection: FakeConnection) -> None:
-    for example in EXAMPLES[1:]:
+    for example in EXAMPLE_MESSAGES[1:]:
         connection.connection.receive({**example, "page": "stranger"}, [])
     assert connection.connection.pages == {} and connection.sent == []
 
@@ -481,8 +481,8 @@ def test_a_second_page_gets_what_it_lacks_and_the_first_nothing_again(
 def test_a_picture_of_the_view_may_have_64_mib(
     connection: FakeConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert protocol.MAX_SCREENSHOT == 2**26
-    monkeypatch.setattr(protocol, "MAX_SCREENSHOT", 100)
+    assert protocol.MAX_SCREENSHOT_BYTES == 2**26
+    monkeypatch.setattr(protocol, "MAX_SCREENSHOT_BYTES", 100)
     connection.send_hello()
     for size, taken in ((100, True), (101, False)):
         request = connection.connection.request_screenshot()
@@ -515,7 +515,7 @@ def test_a_text_of_ten_thousand_letters_is_taken_and_a_longer_one_not() -> None:
 def test_of_many_lines_the_log_has_each_once_and_a_hundred_at_most(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "_warned", set())
+    monkeypatch.setattr(protocol, "_warned_texts", set())
     with caplog.at_level(logging.WARNING, "nbglcnn"):
         for number in range(150):
             protocol.warn_once(f"line {number}")

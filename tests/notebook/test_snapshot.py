@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import nbglcnn
 from colours import signed_colours
 from nbglcnn import Viewer
-from nbglcnn.pictures.bars import NEGATIVE, POSITIVE, draw_bars
+from nbglcnn.pictures.bars import NEGATIVE_BAR_COLORS, POSITIVE_BAR_COLORS, draw_bars
 from nbglcnn.widget.snapshot import GAP, PICTURE_SIDE, TOP, draw_snapshot, snapshot_values
 
 COLOR_TOLERANCE = 14  # of 255: the picture has a 128-colour palette
@@ -89,16 +89,18 @@ def test_every_head_of_an_attention_has_its_map() -> None:
         )
 
 
-def color_position(picture: Image.Image, which: tuple[int, int, int]) -> np.ndarray:
+def color_position(picture: Image.Image, color: tuple[int, int, int]) -> np.ndarray:
     """The positions with this colour in a picture."""
-    return (np.asarray(picture) == which).all(-1)
+    return (np.asarray(picture) == color).all(-1)
 
 
 def test_a_vector_is_bars_negative_to_the_left_and_the_largest_where_not_all_fit() -> None:
     vector = np.zeros(40, np.float32)
     vector[7], vector[31] = -2, 1
     picture = draw_bars(vector, PICTURE_SIDE, height=PICTURE_SIDE)
-    left, right = (color_position(picture, of["light"]) for of in (NEGATIVE, POSITIVE))
+    left, right = (
+        color_position(picture, of["light"]) for of in (NEGATIVE_BAR_COLORS, POSITIVE_BAR_COLORS)
+    )
     assert left.any() and right.any()
     assert np.flatnonzero(left.any(0)).max() < np.flatnonzero(right.any(0)).min()
     assert left.any(0).sum() == pytest.approx(2 * right.any(0).sum(), abs=2)

@@ -8,12 +8,12 @@ import torch
 from playwright.sync_api import Browser, expect
 
 from assertions import assert_equal
-from fake_camera import RECORD_STREAMS
+from fake_camera import RECORD_STREAMS_SCRIPT
 from jupyter_lab import LabServer, Notebook, local_page, new_notebook
-from page_videos import GRAB_FRAME, RECORD_VIDEOS
+from page_videos import GRAB_FRAME_SCRIPT, RECORD_VIDEOS_SCRIPT
 from polling import retry_until_passes, wait_frames
 from source_references import decode_data_url, fit_with_pillow
-from viewer_models import IMPORTS, autoencoder
+from viewer_models import IMPORTS_CELL, autoencoder
 
 SEED = 41
 SHAPE = (1, 1, 22, 18)
@@ -23,13 +23,13 @@ SHAPE = (1, 1, 22, 18)
 def shared_notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
     with new_notebook(lab, browser("llvmpipe")) as notebook:
         notebook.run(
-            IMPORTS + "import nbglcnn\n"
+            IMPORTS_CELL + "import nbglcnn\n"
             f"model = autoencoder({SEED})\n"
             "images = np.random.default_rng(3).integers(0, 256, (3000, 22, 18), np.uint8)\n"
             "x = np.zeros((1, 1, 22, 18), np.float32)"
         )
-        notebook.page.evaluate(RECORD_STREAMS)
-        notebook.page.evaluate(RECORD_VIDEOS)
+        notebook.page.evaluate(RECORD_STREAMS_SCRIPT)
+        notebook.page.evaluate(RECORD_VIDEOS_SCRIPT)
         yield notebook
 
 
@@ -37,7 +37,7 @@ def shared_notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterat
 def notebook(shared_notebook: Notebook) -> Notebook:
     """The notebook without a Viewer, regardless of earlier tests."""
     shared_notebook.run("if 'viewer' in globals(): viewer.close()")
-    shared_notebook.clear(1)
+    shared_notebook.delete_cells(1)
     return shared_notebook
 
 
@@ -103,7 +103,9 @@ def test_a_camera_starts_by_a_click_and_python_reads_what_went_in(notebook: Note
 
     def last() -> np.ndarray:
         found = notebook.read_array("viewer.input")
-        expected = fit_with_pillow(decode_data_url(page.evaluate(GRAB_FRAME)), SHAPE, mirrored=True)
+        expected = fit_with_pillow(
+            decode_data_url(page.evaluate(GRAB_FRAME_SCRIPT)), SHAPE, mirrored=True
+        )
         assert np.abs(found[0, 0] - expected).max() <= 1.01 / 255
         return found
 

@@ -12,17 +12,19 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from jupyter_lab import LabServer, Notebook, new_notebook
 from polling import wait_frames
 from source_references import fit_with_pillow
-from teaching_data import FAKE_CAMERA, SETUP_CELL, bar_pictures
+from teaching_data import FAKE_CAMERA_SCRIPT, SETUP_CELL, bar_pictures
 
-NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-SUPPORT = Path(__file__).parents[1] / "support"
+NOTEBOOKS_FOLDER = Path(__file__).parents[2] / "notebooks"
+SUPPORT_FOLDER = Path(__file__).parents[1] / "support"
 
 
 @pytest.fixture(scope="module")
 def notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
     with new_notebook(lab, browser("llvmpipe")) as notebook:
-        notebook.run(SETUP_CELL.format(notebooks=str(NOTEBOOKS), support=str(SUPPORT)))
-        notebook.page.evaluate(FAKE_CAMERA)
+        notebook.run(
+            SETUP_CELL.format(notebooks=str(NOTEBOOKS_FOLDER), support=str(SUPPORT_FOLDER))
+        )
+        notebook.page.evaluate(FAKE_CAMERA_SCRIPT)
         yield notebook
 
 
@@ -42,7 +44,7 @@ def example_count(page: Page, name: str) -> int:
     return int(class_row(page, name).locator("[data-count]").get_attribute("data-count") or 0)
 
 
-def collect_examples(page: Page, name: str, until: int) -> None:
+def collect_examples(page: Page, name: str, example_total: int) -> None:
     """Hold the class's button until it has this many examples."""
     button = class_row(page, name).get_by_role("button", name=f"collect {name}")
     button.scroll_into_view_if_needed()
@@ -51,11 +53,11 @@ def collect_examples(page: Page, name: str, until: int) -> None:
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.mouse.down()
     for _ in range(300):
-        if example_count(page, name) >= until:
+        if example_count(page, name) >= example_total:
             break
         page.wait_for_timeout(100)
     page.mouse.up()
-    assert example_count(page, name) >= until
+    assert example_count(page, name) >= example_total
 
 
 def show_to_camera(page: Page, kind: str) -> None:

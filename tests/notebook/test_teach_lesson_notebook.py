@@ -23,7 +23,7 @@ from polling import retry_until_passes, wait_frames
 from screenshots import copy_notebooks, viewer_cell
 from shoes import KINDS, LARGEST, PICTURES, SIZE, SMALLEST, scenes, shoes
 
-TEACH = "teach.ipynb"
+NOTEBOOK_NAME = "teach.ipynb"
 TIMEOUT_S = 500  # for all cells, on a busy machine
 
 
@@ -45,7 +45,7 @@ def test_a_scene_has_its_shoe_where_and_before_what_it_says() -> None:
 
 
 def test_the_committed_notebook_carries_no_outputs() -> None:
-    assert_no_outputs(TEACH, 11)
+    assert_no_outputs(NOTEBOOK_NAME, 11)
 
 
 def parse_numbers(pattern: str, text: str) -> tuple[float, ...]:
@@ -85,7 +85,7 @@ def check_printed_text(text: str) -> None:
 @pytest.mark.sweep  # test_no_browser.py and the tour cover this
 def test_without_a_browser_it_learns_the_same(tmp_path: Path, lab: LabServer) -> None:
     copy_notebooks(tmp_path)
-    notebook = execute_notebook(tmp_path, TEACH, lab.environment)
+    notebook = execute_notebook(tmp_path, NOTEBOOK_NAME, lab.environment)
     check_printed_text(
         printed_text([one for cell in notebook["cells"] for one in cell.get("outputs", [])])
     )
@@ -118,7 +118,7 @@ class TeachNotebook(ExecutedNotebook):
 
 @pytest.fixture(scope="module")
 def teach_notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[TeachNotebook]:
-    with open_notebook(lab, browser("llvmpipe"), TEACH, 1120, 1500) as (notebook, errors):
+    with open_notebook(lab, browser("llvmpipe"), NOTEBOOK_NAME, 1120, 1500) as (notebook, errors):
         yield TeachNotebook(notebook, errors, TIMEOUT_S)
 
 

@@ -24,14 +24,19 @@ from screenshots import (
     viewer_cell,
 )
 
-VIEW = "application/vnd.jupyter.widget-view+json"
-STATE = "application/vnd.jupyter.widget-state+json"
+WIDGET_VIEW_MIME = "application/vnd.jupyter.widget-view+json"
+WIDGET_STATE_MIME = "application/vnd.jupyter.widget-state+json"
 
-STAGES = {"encoder.2": 32, "encoder.5": 64, "decoder.2": 64, "decoder.5": 32}  # layer: channels
-CODE = "encoder.6"
+CHANNELS_BY_STAGE = {
+    "encoder.2": 32,
+    "encoder.5": 64,
+    "decoder.2": 64,
+    "decoder.5": 32,
+}  # layer: channels
+CODE_LAYER = "encoder.6"
 
 # Elements with text wider than they are, and texts that extend beyond the Viewer.
-CLIPPED_TEXT = """root => {
+CLIPPED_TEXT_SCRIPT = """root => {
   const { left, right } = root.getBoundingClientRect();
   const found = [];
   const texts = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
@@ -70,7 +75,7 @@ def test_without_a_browser_the_tour_runs_and_keeps_snapshots(
     assert len(warned) == 2  # one per Viewer that is read
     assert all("no page has shown this Viewer" in "".join(text) for text in warned)
 
-    views = [o["data"] for o in outputs if VIEW in o.get("data", {})]
+    views = [o["data"] for o in outputs if WIDGET_VIEW_MIME in o.get("data", {})]
     assert len(views) == 5
     for data in views:
         with Image.open(io.BytesIO(base64.b64decode(data["image/png"]))) as picture:
@@ -78,14 +83,14 @@ def test_without_a_browser_the_tour_runs_and_keeps_snapshots(
             assert len(picture.convert("RGB").getcolors(1 << 24) or []) > 16
 
     assert file.stat().st_size < len(views) * 200_000
-    stored = notebook["metadata"]["widgets"][STATE]["state"].values()
+    stored = notebook["metadata"]["widgets"][WIDGET_STATE_MIME]["state"].values()
     ours = [model["state"] for model in stored if "_code" in model["state"]]
     assert len(ours) == len(views)
     for state in ours:
         assert len(json.dumps(state)) < 8_000  # half of it is the loader
 
 
-class Tour:
+class TourNotebook:
     """The tour in JupyterLab after all cells have run, and its first Viewer."""
 
     def __init__(self, notebook: Notebook, errors: list[str]) -> None:
@@ -138,7 +143,9 @@ def count_colours(pixels: np.ndarray) -> int:
 
 
 @pytest.fixture(scope="module")
-def tour(sweep_backend: str, lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[Tour]:
+def tour(
+    sweep_backend: str, lab: LabServer, browser: Callable[[str], Browser]
+) -> Iterator[TourNotebook]:
     errors: list[str] = []
 
     def on_console(message: ConsoleMessage) -> None:
@@ -149,10 +156,10 @@ def tour(sweep_backend: str, lab: LabServer, browser: Callable[[str], Browser]) 
     with local_page(browser(sweep_backend), viewport={"width": 1400, "height": 1500}) as page:
         page.on("console", on_console)
         page.on("pageerror", lambda error: errors.append(str(error)))
-        yield Tour(lab.open_notebook(page, "tour.ipynb"), errors)
+        yield TourNotebook(lab.open_notebook(page, "tour.ipynb"), errors)
 
 
-def test_in_jupyterlab_every_cell_runs_on_the_pages_webgl(tour: Tour) -> None:
+def test_in_jupyterlab_every_cell_runs_on_the_pages_webgl(tour: TourNotebook) -> None:
     cells = tour.page.evaluate(
         "() => [...window.lab.panel().content.model.cells].map(c => c.outputs?.toJSON() ?? [])"
     )
@@ -166,37 +173,37 @@ def test_in_jupyterlab_every_cell_runs_on_the_pages_webgl(tour: Tour) -> None:
     assert tour.notebook.save() < 5 * 200_000
 
 
-def test_the_strip_has_a_distinct_picture_of_every_channel(tour: Tour) -> None:
+def test_the_strip_has_a_distinct_picture_of_every_channel(tour: TourNotebook) -> None:
     viewer = tour.first_viewer()
     mosaics = tour.mosaics(viewer)
-    for key, channels in STAGES.items():  # the caption reports maps that don't fit
+    for key, channels in CHANNELS_BY_STAGE.items():  # the caption reports maps that don't fit
         count = len(mosaics[key])
         assert channels / 2 < count <= channels
         caption = viewer.locator(f".nbg-stage[data-layer='{key}']").inner_text()
         assert (f"{count} of {channels}" in caption) == (count < channels)
     assert {"x", "output"} <= set(mosaics)
-    bars = viewer.locator(f".nbg-stage[data-layer='{CODE}'] .nbg-bars rect")
+    bars = viewer.locator(f".nbg-stage[data-layer='{CODE_LAYER}'] .nbg-bars rect")
     assert bars.count() == 16
-    for key in STAGES:
+    for key in CHANNELS_BY_STAGE:
         assert count_colours(np.concatenate([t.reshape(-1, 3) for t in mosaics[key]])) > 16, key
         # A ReLU leaves some maps empty; equal everywhere, they prove nothing.
         lively = [tile for tile in mosaics[key] if count_colours(tile) > 1]
         assert len(lively) > len(mosaics[key]) / 2, key
         mosaics[key] = lively
-    for a, b in combinations(STAGES, 2):
+    for a, b in combinations(CHANNELS_BY_STAGE, 2):
         same = {tile.tobytes() for tile in mosaics[a]} & {tile.tobytes() for tile in mosaics[b]}
         assert not same, f"{a} and {b} share {len(same)} pictures"
 
 
-def test_no_text_is_clipped_in_either_tab(tour: Tour) -> None:
+def test_no_text_is_clipped_in_either_tab(tour: TourNotebook) -> None:
     viewer = tour.first_viewer()
-    assert viewer.evaluate(CLIPPED_TEXT) == []
+    assert viewer.evaluate(CLIPPED_TEXT_SCRIPT) == []
     viewer.get_by_role("tab", name="Layer").click()
     tour.notebook.wait_settled()
-    assert viewer.evaluate(CLIPPED_TEXT) == []
+    assert viewer.evaluate(CLIPPED_TEXT_SCRIPT) == []
 
 
-def test_another_example_changes_the_pictures_and_the_index_in_python(tour: Tour) -> None:
+def test_another_example_changes_the_pictures_and_the_index_in_python(tour: TourNotebook) -> None:
     viewer = tour.first_viewer()
     before = tour.mosaics(viewer)
     viewer.get_by_label("Next example").click()
@@ -208,7 +215,7 @@ def test_another_example_changes_the_pictures_and_the_index_in_python(tour: Tour
     assert tour.read_kernel_array("viewer.example") == 1
 
 
-def test_the_layer_tab_shows_the_maps_and_the_pointer_their_values(tour: Tour) -> None:
+def test_the_layer_tab_shows_the_maps_and_the_pointer_their_values(tour: TourNotebook) -> None:
     viewer = tour.first_viewer()
     select_stage(viewer, "encoder.2")
     viewer.get_by_role("tab", name="Layer").click()
@@ -236,7 +243,7 @@ def test_the_layer_tab_shows_the_maps_and_the_pointer_their_values(tour: Tour) -
         assert shown == pytest.approx(float(values[c, y, x]), rel=1e-6)
 
 
-def test_the_dark_theme_is_dark(tour: Tour) -> None:
+def test_the_dark_theme_is_dark(tour: TourNotebook) -> None:
     viewer = tour.first_viewer()
     light = tour.mosaics(viewer)
     change_theme(tour.notebook, "Dark")
@@ -244,12 +251,12 @@ def test_the_dark_theme_is_dark(tour: Tour) -> None:
     background = viewer.evaluate("element => getComputedStyle(element).backgroundColor")
     change_theme(tour.notebook, "Light")
     assert max(map(int, re.findall(r"\d+", background)[:3])) < 80
-    for key in STAGES:
+    for key in CHANNELS_BY_STAGE:
         assert np.mean(light[key]) > 180, key
         assert np.mean(dark[key]) < 75, key
 
 
-def test_the_console_stays_clean(tour: Tour) -> None:
+def test_the_console_stays_clean(tour: TourNotebook) -> None:
     """Runs last in this module: it checks the console of all earlier tests."""
     tour.first_viewer()
     assert tour.errors == []

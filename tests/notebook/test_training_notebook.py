@@ -26,7 +26,7 @@ from notebooks import (
 from screenshots import copy_notebooks, viewer_cell
 from training_checks import TorchTraining, train_in_torch
 
-TRAINING = "training.ipynb"
+NOTEBOOK_NAME = "training.ipynb"
 TIMEOUT_S = 400  # for all cells, on a busy machine
 
 
@@ -46,7 +46,7 @@ def training_data() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @cache
-def train_by_hand() -> TorchTraining:
+def train_classifier_in_torch() -> TorchTraining:
     """Run the classifier's fifty steps in PyTorch."""
     x, labels = training_data()
     return train_in_torch(
@@ -83,7 +83,7 @@ def check_printed_text(text: str) -> None:
     )
     assert 2 <= parse_number(r"beats it in step (\d+)", text) <= 40
     assert parse_number(r"between PyTorch and the page: (\S+)", text) <= 1e-5
-    right = train_by_hand()
+    right = train_classifier_in_torch()
     for step in (1, 2, 10, 50):
         told = re.search(rf"^ *{step} +([\d.]+) +([\d.]+)$", text, re.MULTILINE)
         assert told is not None
@@ -99,12 +99,12 @@ def check_printed_text(text: str) -> None:
 
 
 def test_the_committed_notebook_carries_no_outputs() -> None:
-    assert_no_outputs(TRAINING, 15)
+    assert_no_outputs(NOTEBOOK_NAME, 15)
 
 
 def test_without_a_browser_it_learns_the_same(tmp_path: Path, lab: LabServer) -> None:
     copy_notebooks(tmp_path)
-    notebook = execute_notebook(tmp_path, TRAINING, lab.environment)
+    notebook = execute_notebook(tmp_path, NOTEBOOK_NAME, lab.environment)
     outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
     check_printed_text(printed_text(outputs))
     with np.load(tmp_path / "history.npz") as history:
@@ -128,7 +128,7 @@ class TrainingNotebook(ExecutedNotebook):
 def training_notebook(
     lab: LabServer, browser: Callable[[str], Browser]
 ) -> Iterator[TrainingNotebook]:
-    with open_notebook(lab, browser("llvmpipe"), TRAINING, 1120, 1500) as (notebook, errors):
+    with open_notebook(lab, browser("llvmpipe"), NOTEBOOK_NAME, 1120, 1500) as (notebook, errors):
         yield TrainingNotebook(notebook, errors, TIMEOUT_S)
 
 
@@ -162,7 +162,7 @@ def test_losses_and_weights_are_those_of_pytorchs_loop(training_notebook: Traini
     model.load_state_dict({name: torch.from_numpy(array) for name, array in state.items()})
     assert loss_of(model, x[:100]) < first / 2
     losses = training_notebook.notebook.read_array("learning.losses")
-    np.testing.assert_allclose(losses, train_by_hand().losses, rtol=1e-3)
+    np.testing.assert_allclose(losses, train_classifier_in_torch().losses, rtol=1e-3)
     history = training_notebook.notebook.read_array("dict(np.load('history.npz'))")
     assert len(history["losses"]) == 30
     assert history["held_out_losses"][-1, 0] == 30

@@ -13,13 +13,13 @@ from minimal_host import HostFrames
 from nbglcnn import Viewer
 from nbglcnn.widget import frontend
 from nbglcnn.widget.connection import CODE_LOAD_TIMEOUT_S
-from viewer_models import IMPORTS, autoencoder, pictures
+from viewer_models import IMPORTS_CELL, autoencoder, pictures
 
 SEED = 71
-ASSET_NAMES = frontend.blob_names()
-MAKE_VIEWER = "viewer = Viewer(autoencoder(50), pictures(50))"
+ASSET_NAMES = frontend.code_blob_names()
+MAKE_VIEWER_CELL = "viewer = Viewer(autoencoder(50), pictures(50))"
 # In the kernel: counts the sent blobs by their content.
-COUNT_SENT = """
+COUNT_SENT_BLOBS_CELL = """
 from nbglcnn.widget import frontend
 from nbglcnn.widget.connection import Connection
 sent, known = [], {name: what for what, name in frontend.blob_names().items()}
@@ -28,7 +28,7 @@ def counted(self, name, parts=(), send=Connection._send_blob):
     send(self, name, parts)
 Connection._send_blob = counted
 """
-SOON_MS = 2_000
+SHORT_TIMEOUT_MS = 2_000
 
 
 class FaultyFrames(HostFrames):
@@ -109,7 +109,10 @@ def test_the_code_is_sent_compressed_and_has_the_same_name_in_each_kernel() -> N
     )
     assert len(packed) < 0.4 * len(plain)
     assert packed[4:8] == bytes(4), "no time"
-    assert {"gzip": frontend.blob_name(packed), "plain": frontend.blob_name(plain)} == ASSET_NAMES
+    assert {
+        "gzip": frontend.code_blob_name(packed),
+        "plain": frontend.code_blob_name(plain),
+    } == ASSET_NAMES
 
 
 def test_a_page_that_cannot_decompress_gets_the_code_as_it_is(
@@ -159,7 +162,7 @@ def test_code_of_two_versions_lives_in_one_page(
     host.wait_until(lambda: is_ready(host))
     plain = frontend.WIDGET_FILE.read_bytes() + b"// another build\n"
     later = {"gzip": gzip.compress(plain), "plain": plain}
-    names = {what: frontend.blob_name(piece) for what, piece in later.items()}
+    names = {what: frontend.code_blob_name(piece) for what, piece in later.items()}
     pieces = {names[what]: memoryview(piece) for what, piece in later.items()}
     monkeypatch.setattr(frontend, "frontend_blobs", lambda: pieces)
     other = Viewer(autoencoder(SEED), pictures(SEED))  # from a kernel with another build
@@ -215,7 +218,7 @@ def test_a_loaders_words_keep_python_waiting_for_its_hello(viewer: Viewer) -> No
 @pytest.fixture
 def notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
     with new_notebook(lab, browser("llvmpipe")) as notebook:
-        notebook.run(IMPORTS)
+        notebook.run(IMPORTS_CELL)
         yield notebook
 
 
@@ -224,7 +227,7 @@ def wait_shown(page: Page) -> None:
 
 
 def test_two_viewers_of_a_cell_and_a_later_one_send_the_code_once(notebook: Notebook) -> None:
-    notebook.run(COUNT_SENT)
+    notebook.run(COUNT_SENT_BLOBS_CELL)
     notebook.run(
         "both = [Viewer(autoencoder(k), pictures(k)) for k in (50, 51)]\n"
         "sources = [v.activations.source[:4] for v in both]\ndisplay(*both)"
@@ -233,7 +236,7 @@ def test_two_viewers_of_a_cell_and_a_later_one_send_the_code_once(notebook: Note
     assert sorted(notebook.run("print(*sources, *sent)").text.split()) == sorted(
         ["page", "page", "gzip"]
     )
-    notebook.run(MAKE_VIEWER + "\nviewer.output\nviewer")
+    notebook.run(MAKE_VIEWER_CELL + "\nviewer.output\nviewer")
     assert notebook.run("print(len(sent))").text == "1\n"
 
 
@@ -243,20 +246,20 @@ def open_all_views(page: Page) -> None:
     view.scroll_into_view_if_needed()
     started = time.monotonic()
     view.locator("[data-tab=profile]").click()
-    expect(view.locator(".nbg-profile")).to_be_visible(timeout=SOON_MS)
+    expect(view.locator(".nbg-profile")).to_be_visible(timeout=SHORT_TIMEOUT_MS)
     view.locator("[data-tab=layer]").click()
     parts = {"Filters": ".nbg-filters", "Explain": ".nbg-explain", "Bend": ".nbg-bend"}
     for part, inside in {**parts, "Maps": ".nbg-controls"}.items():
         view.locator(".nbg-head").get_by_role("button", name=part, exact=True).click()
-        expect(view.locator(inside).first).to_be_visible(timeout=SOON_MS)
+        expect(view.locator(inside).first).to_be_visible(timeout=SHORT_TIMEOUT_MS)
     view.locator("[data-tab=network]").click()
     view.locator(".nbg-forms").get_by_role("button", name="Graph").click()
-    expect(view.locator(".nbg-graph")).to_be_visible(timeout=SOON_MS)
+    expect(view.locator(".nbg-graph")).to_be_visible(timeout=SHORT_TIMEOUT_MS)
     assert time.monotonic() - started < 20
 
 
 def test_no_view_waits_for_a_busy_kernel_nor_for_a_restarted_one(notebook: Notebook) -> None:
-    notebook.run(MAKE_VIEWER + "\nviewer")
+    notebook.run(MAKE_VIEWER_CELL + "\nviewer")
     wait_shown(notebook.page)
     notebook.start("time.sleep(60)")
     open_all_views(notebook.page)
@@ -269,7 +272,7 @@ def test_no_view_waits_for_a_busy_kernel_nor_for_a_restarted_one(notebook: Noteb
 def test_a_kernel_that_dies_while_it_sends_code_is_said_and_the_next_one_brings_it(
     notebook: Notebook,
 ) -> None:
-    notebook.run(COUNT_SENT)
+    notebook.run(COUNT_SENT_BLOBS_CELL)
     notebook.run(
         "import os, signal\n"
         "def dying(self, name, parts=(), send=Connection._send_blob):\n"
@@ -278,10 +281,10 @@ def test_a_kernel_that_dies_while_it_sends_code_is_said_and_the_next_one_brings_
         "    send(self, name, parts)\n"
         "Connection._send_blob = dying"
     )
-    notebook.start(MAKE_VIEWER + "\nviewer")
+    notebook.start(MAKE_VIEWER_CELL + "\nviewer")
     notebook.page.wait_for_selector("text=Python is not connected. Run the cell again.")
     notebook.page.locator(".jp-Dialog button").last.click()  # JupyterLab's own message
     notebook.wait_restarted()
-    notebook.run(IMPORTS)
-    notebook.run(MAKE_VIEWER + "\nviewer")
+    notebook.run(IMPORTS_CELL)
+    notebook.run(MAKE_VIEWER_CELL + "\nviewer")
     wait_shown(notebook.page)

@@ -19,46 +19,47 @@ from playwright.sync_api import Browser, Error, Locator, TimeoutError, expect
 
 from fault_injection import (
     CONNECTION_SCRIPT,
-    COUNT_ALIVE,
+    COUNT_LIVE_OBJECTS_SCRIPT,
     set_connection_ends,
     viewer_histories,
     wait_counts_settled,
 )
 from jupyter_lab import LabServer, Notebook, new_notebook
-from leaks import COUNT_LISTENERS, COUNT_TIMERS
-from viewer_lifecycle import IMPORTS
+from leaks import COUNT_LISTENERS_SCRIPT, COUNT_TIMERS_SCRIPT
+from viewer_lifecycle import IMPORTS_CELL
 
 StepOutcomes = Sequence[Sequence[Any]]
 CLOSED_ERROR = "PageError: this Viewer was closed; create another one"
 # Measured from the request, also if a busy machine closes late; the time-out is 30 s.
-SOON_S = 6.0
+CLOSE_DETECTION_LIMIT_S = 6.0
 # Logged if a page sends to a kernel before it learns that the kernel is dead.
 UNREACHABLE_TEXT = "nbglcnn: could not reach Python"
 # Counts the objects that the bundle holds in the page.
-COUNT_HELD = (
-    f"() => ({{ ...({COUNT_ALIVE})(), timers: window.pending(), listeners: window.heard() }})"
+COUNT_HELD_SCRIPT = f"""() => ({{
+  ...({COUNT_LIVE_OBJECTS_SCRIPT})(), timers: window.pending(), listeners: window.heard()
+}})"""
+IS_RELEASED_SCRIPT = f"""(before) => Object.entries(({COUNT_HELD_SCRIPT})())
+  .every(([name, count]) => count <= before[name])"""
+IS_COMPLETE_EXPRESSION = (
+    "said.filter((kind) => kind === 'done').length === 2"  # both reads are answered
 )
-IS_RELEASED = (
-    f"(before) => Object.entries(({COUNT_HELD})()).every(([name, count]) => count <= before[name])"
-)
-IS_COMPLETE = "said.filter((kind) => kind === 'done').length === 2"  # both reads are answered
-IS_ENDED = (
-    f"() => [...window.wire.lives.values()].some(({{ said, over }}) => over || {IS_COMPLETE})"
-)
+IS_ENDED_SCRIPT = f"""() => [...window.wire.lives.values()]
+  .some(({{ said, over }}) => over || {IS_COMPLETE_EXPRESSION})"""
 # Whether a life was cut; if none was, later lives run uncut.
-IS_OVER = """() => {
+IS_OVER_SCRIPT = """() => {
   const over = [...window.wire.lives.values()].some((life) => life.over);
   if (!over) window.wire.lives.clear();
   return over;
 }"""
 # The number of Viewers that a cell has displayed.
-DISPLAYED_OUTPUTS = """(index) => window.lab.panel().content.model.cells.get(index).outputs.toJSON()
-  .filter((output) => output.output_type === "display_data").length"""
+DISPLAYED_OUTPUTS_SCRIPT = """(index) => window.lab.panel().content.model.cells.get(index).outputs
+  .toJSON().filter((output) => output.output_type === "display_data").length"""
 # Whether each of `count` lives was cut, or completed its two reads in fewer messages.
-ARE_ALL_ENDED = f"""(count) => window.wire.lives.size === count && [...window.wire.lives.values()]
-  .every(({{ said, end }}) => end === null || said.length >= end || {IS_COMPLETE})"""
+ARE_ALL_ENDED_SCRIPT = f"""(count) => window.wire.lives.size === count
+  && [...window.wire.lives.values()].every(({{ said, end }}) =>
+    end === null || said.length >= end || {IS_COMPLETE_EXPRESSION})"""
 # The texts of a cell's outputs that take up space in the page.
-VISIBLE_VIEWS = """(index) => [...window.lab.panel().content.widgets[index].node
+VISIBLE_VIEWS_SCRIPT = """(index) => [...window.lab.panel().content.widgets[index].node
     .querySelectorAll(".jp-OutputArea-child")]
   .filter((child) => child.getBoundingClientRect().height > 0)
   .map((child) => child.querySelector(".jp-OutputArea-output").innerText.trim())"""
@@ -67,7 +68,9 @@ VISIBLE_VIEWS = """(index) => [...window.lab.panel().content.widgets[index].node
 @pytest.fixture(scope="module")
 def shared_notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
     with new_notebook(
-        lab, browser("llvmpipe"), script=CONNECTION_SCRIPT + COUNT_LISTENERS + COUNT_TIMERS
+        lab,
+        browser("llvmpipe"),
+        script=CONNECTION_SCRIPT + COUNT_LISTENERS_SCRIPT + COUNT_TIMERS_SCRIPT,
     ) as notebook:
         notebook.page.set_default_timeout(20_000)
         yield notebook
@@ -84,8 +87,8 @@ def notebook(shared_notebook: Notebook) -> Iterator[Notebook]:
 
     shared_notebook.page.on("pageerror", note)
     set_connection_ends(shared_notebook, [], "dead")
-    shared_notebook.clear()
-    shared_notebook.run(IMPORTS)
+    shared_notebook.delete_cells()
+    shared_notebook.run(IMPORTS_CELL)
     yield shared_notebook
     shared_notebook.page.remove_listener("pageerror", note)
     # The bundle comes from a blob; JupyterLab and anywidget log errors of their own here.
@@ -98,7 +101,7 @@ def notebook(shared_notebook: Notebook) -> Iterator[Notebook]:
 
 
 @dataclass
-class Baseline:
+class LifecycleBaseline:
     """Notebook with a persistent Viewer, the messages of one life, and the page's object counts."""
 
     notebook: Notebook
@@ -112,40 +115,48 @@ class Baseline:
         """
         held = self.held_objects | {"listeners": self.held_objects["listeners"] + dead}
         try:
-            self.notebook.page.wait_for_function(IS_RELEASED, arg=held)
+            self.notebook.page.wait_for_function(IS_RELEASED_SCRIPT, arg=held)
         except TimeoutError:
-            now = self.notebook.page.evaluate(COUNT_HELD)
+            now = self.notebook.page.evaluate(COUNT_HELD_SCRIPT)
             pytest.fail(f"the page held {held} before, and holds {now}")
 
 
 @pytest.fixture
-def baseline(notebook: Notebook) -> Baseline:
+def baseline(notebook: Notebook) -> LifecycleBaseline:
     notebook.run("keeper = keep_viewer()")
     assert_complete(parse_outcomes(notebook.run("print_outcomes(run_lifecycle())").text)[0])
     session_trace = viewer_histories(notebook)[-1]
     wait_counts_settled(notebook)
-    return Baseline(notebook, session_trace["said"], notebook.page.evaluate(COUNT_HELD))
+    return LifecycleBaseline(
+        notebook, session_trace["said"], notebook.page.evaluate(COUNT_HELD_SCRIPT)
+    )
 
 
 def parse_outcomes(text: str) -> list[StepOutcomes]:
     return list(json.loads(text.splitlines()[-1]))
 
 
-def assert_complete(told: StepOutcomes) -> None:
-    assert [outcome for _, outcome, _ in told] == ["right"] * len(told), told
+def assert_complete(step_outcomes: StepOutcomes) -> None:
+    assert [outcome for _, outcome, _ in step_outcomes] == ["right"] * len(step_outcomes), (
+        step_outcomes
+    )
 
 
-def assert_ended(told: StepOutcomes) -> None:
+def assert_ended(step_outcomes: StepOutcomes) -> None:
     """Check that values are right up to the end, and that later reads and changes fail at once."""
     asking = ("read", "change")
-    outcomes = [outcome for name, outcome, _ in told if name.startswith(asking)]
-    assert outcomes == sorted(outcomes, reverse=True), told  # "right" before "PageError"
-    assert set(outcomes) <= {"right", CLOSED_ERROR}, told
-    assert all(o == "right" for name, o, _ in told if not name.startswith(asking)), told
-    assert all(seconds < SOON_S for *_, seconds in told), told
+    outcomes = [outcome for name, outcome, _ in step_outcomes if name.startswith(asking)]
+    assert outcomes == sorted(outcomes, reverse=True), step_outcomes  # "right" before "PageError"
+    assert set(outcomes) <= {"right", CLOSED_ERROR}, step_outcomes
+    assert all(o == "right" for name, o, _ in step_outcomes if not name.startswith(asking)), (
+        step_outcomes
+    )
+    assert all(seconds < CLOSE_DETECTION_LIMIT_S for *_, seconds in step_outcomes), step_outcomes
 
 
-def test_a_comm_closed_after_any_message(baseline: Baseline, pytestconfig: pytest.Config) -> None:
+def test_a_comm_closed_after_any_message(
+    baseline: LifecycleBaseline, pytestconfig: pytest.Config
+) -> None:
     notebook, count = baseline.notebook, len(baseline.messages)
     assert count >= 15
     notebook.run("END = 0")  # never reached: whole lives
@@ -166,7 +177,7 @@ def test_a_comm_closed_after_any_message(baseline: Baseline, pytestconfig: pytes
         baseline.wait_released()
         # The views were removed with their Viewers; a view that was not loaded yet shows
         # JupyterLab's "Loading widget..." or "Error displaying widget". No box is blank.
-        seen = notebook.page.evaluate(VISIBLE_VIEWS, cell)
+        seen = notebook.page.evaluate(VISIBLE_VIEWS_SCRIPT, cell)
         assert all(text.startswith(("[[", "Loading", "Error")) for text in seen), (end, seen)
     assert broken > len(ends)
     notebook.run("END = 0")
@@ -184,7 +195,7 @@ def disconnected_views(notebook: Notebook, count: int) -> Locator:
     return views
 
 
-def test_a_kernel_that_dies_with_viewers_at_every_step(baseline: Baseline) -> None:
+def test_a_kernel_that_dies_with_viewers_at_every_step(baseline: LifecycleBaseline) -> None:
     notebook = baseline.notebook
     ends = [*range(len(baseline.messages)), None]
     set_connection_ends(notebook, ends, "dead")
@@ -192,12 +203,12 @@ def test_a_kernel_that_dies_with_viewers_at_every_step(baseline: Baseline) -> No
     # Run no other cell: it would run only after all reads have ended.
     cell = notebook.start("tasks = run_side_by_side(COUNT)\nprint(os.getpid())")
     pid = int(notebook.wait(cell).text)
-    notebook.page.wait_for_function(ARE_ALL_ENDED, arg=len(ends))
+    notebook.page.wait_for_function(ARE_ALL_ENDED_SCRIPT, arg=len(ends))
     os.kill(pid, signal.SIGKILL)
     disconnected_views(notebook, len(ends) + 1)
     notebook.page.locator(".jp-Dialog button").last.click()  # JupyterLab's own message
     notebook.wait_restarted()
-    notebook.run(IMPORTS + "COUNT = 2")
+    notebook.run(IMPORTS_CELL + "COUNT = 2")
     notebook.rerun(cell)
     notebook.run("await asyncio.gather(*tasks)\nimport ipywidgets; ipywidgets.Widget.close_all()")
     baseline.wait_released(len(ends) + 1)
@@ -205,7 +216,7 @@ def test_a_kernel_that_dies_with_viewers_at_every_step(baseline: Baseline) -> No
 
 @pytest.mark.parametrize("how", ["dies", "restarts"])
 def test_a_kernel_that_goes_after_a_message(
-    baseline: Baseline, pytestconfig: pytest.Config, how: str
+    baseline: LifecycleBaseline, pytestconfig: pytest.Config, how: str
 ) -> None:
     notebook, count = baseline.notebook, len(baseline.messages)
     chosen = [1, count // 2] if how == "dies" else [baseline.messages.index("runreport") - 1]
@@ -220,17 +231,17 @@ def test_a_kernel_that_goes_after_a_message(
         if how == "dies":
             notebook.page.locator(".jp-Dialog button").last.click()  # JupyterLab's own message
         else:
-            notebook.page.wait_for_function(IS_ENDED)
-            if not notebook.page.evaluate(IS_OVER):
+            notebook.page.wait_for_function(IS_ENDED_SCRIPT)
+            if not notebook.page.evaluate(IS_OVER_SCRIPT):
                 notebook.wait(cell)  # the life had fewer messages
                 continue
         deaths += 1
         # JupyterLab drops messages that it has not handled by then, so the Viewer may have no view.
-        displayed = notebook.page.evaluate(DISPLAYED_OUTPUTS, cell)
+        displayed = notebook.page.evaluate(DISPLAYED_OUTPUTS_SCRIPT, cell)
         assert displayed == 1 or "reply" not in viewer_histories(notebook)[0]["said"]
         disconnected_views(notebook, 1 + displayed)
         notebook.wait_restarted()
-        notebook.run(IMPORTS + "END = None")
+        notebook.run(IMPORTS_CELL + "END = None")
         assert_complete(parse_outcomes(notebook.rerun(cell).text)[0])
         baseline.wait_released(deaths + 1)
     assert deaths > len(ends) / 2

@@ -39,16 +39,16 @@ def viewer() -> Iterator[Viewer]:
     made.close()
 
 
-def hooked_change(
-    layer: str, change: Callable[[torch.Tensor], torch.Tensor], model: nn.Module | None = None
+def values_with_hook(
+    layer: str, change_value: Callable[[torch.Tensor], torch.Tensor], model: nn.Module | None = None
 ) -> dict[str, np.ndarray]:
     """The values that PyTorch's hooks see when a hook on one layer changes its value."""
     model = model or autoencoder(SEED)
-    model.get_submodule(layer).register_forward_hook(lambda _, __, y: change(y))
+    model.get_submodule(layer).register_forward_hook(lambda _, __, y: change_value(y))
     return hook_values(model, pictures(SEED))
 
 
-def published_edits(viewer: Viewer) -> list[tuple[str, float]]:
+def last_sent_edits(viewer: Viewer) -> list[tuple[str, float]]:
     """The names and mixes of the edits that are sent to pages."""
     return [(one["name"], one["mix"]) for one in viewer.get_state()["_edits"]["edits"]]
 
@@ -62,7 +62,7 @@ def test_a_bend_changes_all_behind_it_and_unbent_is_before_it(viewer: Viewer) ->
         y[:, 1:7:2] *= 1.5
         return y
 
-    after = hooked_change("encoder.2", change)
+    after = values_with_hook("encoder.2", change)
     for key, value in viewer.activations.to_dict().items():
         assert_equal(value, after[key], name=key)
     assert_equal(viewer.output, after["output"])
@@ -72,7 +72,7 @@ def test_a_bend_changes_all_behind_it_and_unbent_is_before_it(viewer: Viewer) ->
     assert "values before their own edits" in repr(viewer.unbent)
     bend.factor = 4
     assert_equal(viewer.activations["encoder.2"][:, 3], 2.5 * before["encoder.2"][:, 3])
-    assert published_edits(viewer) == [("multiply", 0.5)] and viewer.get_state()["_edits"]["edits"][
+    assert last_sent_edits(viewer) == [("multiply", 0.5)] and viewer.get_state()["_edits"]["edits"][
         0
     ]["parameters"] == [4.0]
     bend.remove()
@@ -104,7 +104,7 @@ def test_injected_and_frozen_values_stay_while_the_input_changes(viewer: Viewer)
     value = viewer.activations["encoder.4"]
     other = np.random.default_rng(1).normal(size=value.shape).astype(np.float32)
     viewer.inject("encoder.4", other)
-    expected = hooked_change("encoder.4", lambda _: torch.from_numpy(other))["output"]
+    expected = values_with_hook("encoder.4", lambda _: torch.from_numpy(other))["output"]
     assert_equal(viewer.output, expected)
     viewer.input = pictures(3)
     assert_equal(viewer.output, expected)
@@ -181,7 +181,7 @@ def test_a_pages_slider_is_told_to_nobody_a_second_time(viewer: Viewer) -> None:
     assert len(viewer.get_state()["_history"]["past"]) == 1
 
 
-BAD_EDITS: dict[str, Any] = {
+INVALID_EDITS: dict[str, Any] = {
     "a layer that isn't there": {"layer": "encoder.99", "name": "x", "transform": "ablate"},
     "a transform that isn't there": {"layer": "encoder.0", "name": "x", "transform": "melt"},
     "too few numbers": {"layer": "encoder.0", "name": "x", "transform": "rotate"},
@@ -198,7 +198,7 @@ BAD_EDITS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("wrong", BAD_EDITS)
+@pytest.mark.parametrize("wrong", INVALID_EDITS)
 def test_what_a_page_gets_wrong_is_ignored_and_it_is_told_so(
     viewer: Viewer, wrong: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -208,8 +208,8 @@ def test_what_a_page_gets_wrong_is_ignored_and_it_is_told_so(
     viewer._send = lambda message, buffers=None: sent.append(message)  # type: ignore[assignment]
     caplog.set_level(logging.WARNING, "nbglcnn")
     for words in (
-        {"_edits": {"edits": [BAD_EDITS[wrong]], "weights": 0}},
-        {"_edits": {"edits": [BAD_EDITS[wrong]], "weights": 0}, "_history": {"past": 3}},
+        {"_edits": {"edits": [INVALID_EDITS[wrong]], "weights": 0}},
+        {"_edits": {"edits": [INVALID_EDITS[wrong]], "weights": 0}, "_history": {"past": 3}},
     ):
         sent.clear()
         viewer.set_state(words)
@@ -238,7 +238,7 @@ def test_a_text_that_does_not_compile_leaves_all_as_it_was(viewer: Viewer) -> No
     with pytest.raises(InputError, match=r"does not compile; the edits are unchanged"):
         viewer.bend("encoder.0", transforms.glsl("y = nothing(x);"))
     np.testing.assert_array_equal(viewer.activations["encoder.0"], value)
-    assert published_edits(viewer) == [("wave", 1.0)]
+    assert last_sent_edits(viewer) == [("wave", 1.0)]
 
 
 def test_verify_compares_with_the_edits_replayed(viewer: Viewer) -> None:
@@ -307,7 +307,7 @@ def test_without_opengl_pytorch_replays_the_edits(
     assert viewer.activations.source.startswith("reference (PyTorch")
     before = hook_values(autoencoder(SEED), pictures(SEED))
     viewer.bend("encoder.2", transforms.multiply(2))
-    after = hooked_change("encoder.2", lambda y: 2 * y)
+    after = values_with_hook("encoder.2", lambda y: 2 * y)
     for key, value in viewer.activations.to_dict().items():
         assert_equal(value, after[key], name=key)
     assert_equal(viewer.unbent["encoder.2"], before["encoder.2"])
@@ -325,18 +325,18 @@ def test_another_plan_keeps_the_edits_that_fit_it(viewer: Viewer) -> None:
     network = viewer.network
     network.toggle_fast_kernels()
     viewer.input = viewer.input
-    assert published_edits(viewer) == [("kept", 1.0), ("lost", 1.0)]
+    assert last_sent_edits(viewer) == [("kept", 1.0), ("lost", 1.0)]
     network.observe = ["encoder.0", "decoder.0"]
     network.toggle_fast_kernels()
     with pytest.warns(UserWarning, match=r"1 edits .*lost: 'encoder\.1' is not kept"):
         viewer.input = viewer.input
-    assert published_edits(viewer) == [("kept", 1.0)]
-    assert viewer.undo() and published_edits(viewer) == [
+    assert last_sent_edits(viewer) == [("kept", 1.0)]
+    assert viewer.undo() and last_sent_edits(viewer) == [
         ("kept", 1.0)
     ]  # the remaining step is valid too
     assert_equal(
         viewer.output,
-        hooked_change("encoder.0", lambda y: 2 * y)["output"],
+        values_with_hook("encoder.0", lambda y: 2 * y)["output"],
         rtol=2e-5,
         name="output",
     )
@@ -346,7 +346,7 @@ def test_a_comparison_is_bent_by_its_own_keys() -> None:
     model, x = autoencoder(SEED), pictures(SEED)
     both = nbglcnn.compare(model, autoencoder(SEED), x)
     both.bend("B.encoder.4", transforms.ablate())
-    changed = hooked_change("encoder.4", torch.zeros_like)["decoder.0"]
+    changed = values_with_hook("encoder.4", torch.zeros_like)["decoder.0"]
     found = both["decoder.0"]
     assert_equal(found.b, changed)
     assert_equal(found.difference, changed - hook_values(model, x)["decoder.0"])
@@ -354,7 +354,7 @@ def test_a_comparison_is_bent_by_its_own_keys() -> None:
     kept, plain = both.bends.to_dict(), hook_values(model, x)
     other = np.random.default_rng(2).normal(size=plain["encoder.4"].shape).astype(np.float32)
     both.inject("A.encoder.4", other)
-    injected = hooked_change("encoder.4", lambda _: torch.from_numpy(other))["decoder.0"]
+    injected = values_with_hook("encoder.4", lambda _: torch.from_numpy(other))["decoder.0"]
     assert_equal(both["decoder.0"].a, injected)
     assert_equal(both["decoder.0"].b, changed)
     both.release("A.encoder.4")
@@ -510,7 +510,7 @@ def test_other_weights_end_the_way_back_to_old_ones(viewer: Viewer) -> None:
     viewer.bend("encoder.0", transforms.multiply(2), name="bend")
     viewer.set_weight("encoder.0.bias", 0, 1)
     viewer.load_state_dict(other.state_dict())
-    assert viewer.get_state()["_edits"]["weights"] == 0 and published_edits(viewer) == [
+    assert viewer.get_state()["_edits"]["weights"] == 0 and last_sent_edits(viewer) == [
         ("bend", 1.0)
     ]
     while viewer.undo():
@@ -637,7 +637,7 @@ def test_what_pytorchs_exporter_refuses_is_said(tmp_path: Any) -> None:
     viewer.close()
 
 
-def store_model(kind: int, external: bool, folder: Any) -> Any:
+def store_model(kind: int, is_external: bool, folder: Any) -> Any:
     """Write a network with weights of one type, in the file or next to it; return its path."""
     nodes = [
         node("Cast", ["w"], ["wide"], to=TensorProto.FLOAT),
@@ -655,7 +655,7 @@ def store_model(kind: int, external: bool, folder: Any) -> Any:
     model.graph.initializer.append(w)
     model.ir_version = 8
     path = folder / "network.onnx"
-    if external:
+    if is_external:
         onnx.save_model(
             model, path, save_as_external_data=True, location="numbers.bin", size_threshold=0
         )

@@ -13,24 +13,24 @@ from assertions import assert_equal
 from jupyter_lab import LabServer, Notebook, new_notebook
 from nbglcnn import Viewer, transforms
 from polling import retry_until_passes
-from viewer_models import IMPORTS, autoencoder, pictures
+from viewer_models import IMPORTS_CELL, autoencoder, pictures
 
 SEED = 33
 # Runs `script` with the page's model of `viewer`, the one that its views use.
-WITH_MODEL = """async ([id, work, given]) => {
+RUN_WITH_MODEL_JS = """async ([id, work, given]) => {
   const mime = "application/vnd.jupyter.widget-view+json";
   const renderer = window.lab.panel().content.rendermime.createRenderer(mime);
   const model = await (await renderer._manager.promise).get_model(id);
   return await (0, eval)(work)(model, given);
 }"""
-SET_TRAITS = """(model, given) => {
+SET_TRAITS_SCRIPT = """(model, given) => {
   for (const [name, value] of Object.entries(given)) model.set(name, value);
   model.save_changes();
 }"""
-GET_TRAITS = "(model, names) => names.map((name) => model.get(name))"
+GET_TRAITS_SCRIPT = "(model, names) => names.map((name) => model.get(name))"
 # Records, from now on, the frames in which the page's slider moved and those in which the bent map
 # changed.
-RECORD_STATES = """() => {
+RECORD_STATES_SCRIPT = """() => {
   const root = [...document.querySelectorAll(".nbglcnn")].at(-1);
   const bent = root.querySelector(".nbg-bend-mine canvas");
   const copy = new OffscreenCanvas(bent.width, bent.height).getContext("2d");
@@ -62,15 +62,15 @@ RECORD_STATES = """() => {
   };
   window.dragged = { textures, end };
 }"""
-REPLAYED = re.compile("^10 of 10 layers match PyTorch .*, with bends applied$")
-SEND_MESSAGES = "(model, contents) => contents.forEach((one) => model.send(one))"
+ALL_MATCH_PATTERN = re.compile("^10 of 10 layers match PyTorch .*, with bends applied$")
+SEND_MESSAGES_SCRIPT = "(model, contents) => contents.forEach((one) => model.send(one))"
 
 
 @pytest.fixture(scope="module")
 def notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
     with new_notebook(lab, browser("llvmpipe")) as notebook:
         notebook.run(
-            IMPORTS + "from nbglcnn import channels, transforms\n"
+            IMPORTS_CELL + "from nbglcnn import channels, transforms\n"
             f"model, x = autoencoder({SEED}), pictures({SEED})"
         )
         yield notebook
@@ -84,17 +84,17 @@ def local_viewer() -> Iterator[Viewer]:
     made.close()
 
 
-def run_with_model(notebook: Notebook, script: str, given: Any) -> Any:
+def run_with_model(notebook: Notebook, script: str, argument: Any) -> Any:
     name = notebook.run("print(viewer.model_id)").text.strip()
-    return notebook.page.evaluate(WITH_MODEL, [name, script, given])
+    return notebook.page.evaluate(RUN_WITH_MODEL_JS, [name, script, argument])
 
 
-def compare_with_local(notebook: Notebook, local: Viewer, where: str) -> None:
+def compare_with_local(notebook: Notebook, reference_viewer: Viewer, where: str) -> None:
     """Check that the page's values equal local OpenGL's with the same edits, bent and unbent."""
     notebook.run("assert viewer.activations.source.startswith('page')")
     for mapping in ("activations", "unbent"):
         found = notebook.read_array(f"viewer.{mapping}.to_dict()")
-        expected = getattr(local, mapping).to_dict()
+        expected = getattr(reference_viewer, mapping).to_dict()
         assert found.keys() == expected.keys()
         for key, value in expected.items():
             assert_equal(found[key], value, name=f"{mapping}[{key!r}] {where}")
@@ -136,7 +136,7 @@ def test_python_and_the_page_edit_one_network(notebook: Notebook, local_viewer: 
     compare_with_local(notebook, local_viewer, "after a redo")
 
     # The page bends: Python's objects and observers follow, and the next read includes it.
-    now, history = run_with_model(notebook, GET_TRAITS, ["_edits", "_history"])
+    now, history = run_with_model(notebook, GET_TRAITS_SCRIPT, ["_edits", "_history"])
     assert [one["name"] for one in now["edits"]] == ["louder", "inject"]
     louder = {**now["edits"][0], "parameters": [0.5]}
     tilt = {**louder, "layer": "decoder.2", "name": "tilt", "transform": "rotate"}
@@ -145,7 +145,7 @@ def test_python_and_the_page_edit_one_network(notebook: Notebook, local_viewer: 
     edits = {"edits": [louder, now["edits"][1], tilt], "weights": 0}
     past = [*history["past"], now]
     run_with_model(
-        notebook, SET_TRAITS, {"_edits": edits, "_history": {"past": past, "future": []}}
+        notebook, SET_TRAITS_SCRIPT, {"_edits": edits, "_history": {"past": past, "future": []}}
     )
     notebook.wait_until("len(viewer.bends) == 2")
     assert notebook.run("print(news, bend.factor, viewer.bends['tilt'].degrees)").text == (
@@ -156,12 +156,13 @@ def test_python_and_the_page_edit_one_network(notebook: Notebook, local_viewer: 
     compare_with_local(notebook, local_viewer, "after a change of the page")
     # Invalid edits from the page are reported back, and nothing changes.
     for wrong in ({**tilt, "layer": "encoder.9"}, {**tilt, "transform": "glsl", "source": "y=x"}):
-        run_with_model(notebook, SET_TRAITS, {"_edits": {"edits": [wrong], "weights": 0}})
+        run_with_model(notebook, SET_TRAITS_SCRIPT, {"_edits": {"edits": [wrong], "weights": 0}})
         notebook.run("None")
 
         def as_it_was() -> None:
             names = [
-                one["name"] for one in run_with_model(notebook, GET_TRAITS, ["_edits"])[0]["edits"]
+                one["name"]
+                for one in run_with_model(notebook, GET_TRAITS_SCRIPT, ["_edits"])[0]["edits"]
             ]
             assert names == ["louder", "inject", "tilt"]
 
@@ -170,16 +171,18 @@ def test_python_and_the_page_edit_one_network(notebook: Notebook, local_viewer: 
     page = notebook.run("print(viewer._connection.active_page.id)").text.strip()
     words = {"type": "setweight", "page": page, "name": "encoder.0.weight", "index": 40}
     run_with_model(
-        notebook, SEND_MESSAGES, [{**words, "values": [one], "step": "drag"} for one in (1, 2, 3)]
+        notebook,
+        SEND_MESSAGES_SCRIPT,
+        [{**words, "values": [one], "step": "drag"} for one in (1, 2, 3)],
     )
     notebook.wait_until("viewer.state_dict()['encoder.0.weight'].reshape(-1)[40] == 3")
     local_viewer.set_weight("encoder.0.weight", np.unravel_index(40, (9, 1, 3, 3)), 3)
     compare_with_local(notebook, local_viewer, "after a weight was dragged")
-    now, history = run_with_model(notebook, GET_TRAITS, ["_edits", "_history"])
+    now, history = run_with_model(notebook, GET_TRAITS_SCRIPT, ["_edits", "_history"])
     assert now["weights"] == 1 and len(history["past"]) == len(past) + 1
     before = history["past"].pop()
     run_with_model(
-        notebook, SET_TRAITS, {"_edits": before, "_history": {**history, "future": [now]}}
+        notebook, SET_TRAITS_SCRIPT, {"_edits": before, "_history": {**history, "future": [now]}}
     )
     notebook.wait_until("viewer._edits['weights'] == 0")
     local_viewer.undo()
@@ -214,7 +217,7 @@ def test_python_and_the_page_edit_one_network(notebook: Notebook, local_viewer: 
     compare_with_local(notebook, local_viewer, "after a reload")
     assert (
         json.loads(json.dumps(local_viewer._edits))
-        == run_with_model(notebook, GET_TRAITS, ["_edits"])[0]
+        == run_with_model(notebook, GET_TRAITS_SCRIPT, ["_edits"])[0]
     )
     notebook.run("ipywidgets.Widget.close_all()")
 
@@ -279,7 +282,7 @@ def test_the_pages_slider_makes_nothing_and_is_seen_within_two_frames(
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * 0.2, middle)
     page.wait_for_timeout(700)  # resources for a drag's first change exist
-    page.evaluate(RECORD_STATES)
+    page.evaluate(RECORD_STATES_SCRIPT)
     for k in range(1, 13):
         page.mouse.move(box["x"] + box["width"] * (0.2 + 0.05 * k), middle)
         page.wait_for_timeout(150)
@@ -303,7 +306,7 @@ def test_the_pages_slider_makes_nothing_and_is_seen_within_two_frames(
     # The parity check compares with the model whose bends are replayed, if they can be replayed.
     line = page.locator(".nbglcnn").last.locator(".nbg-status")
     said = line.locator(".nbg-ok")
-    expect(said).to_have_text(REPLAYED)
+    expect(said).to_have_text(ALL_MATCH_PATTERN)
     told = "viewer.status['parity']"
     notebook.wait_until(
         f"'10 of 10 layers match PyTorch' in {told} and 'with bends applied' in {told}", told
@@ -313,10 +316,10 @@ def test_the_pages_slider_makes_nothing_and_is_seen_within_two_frames(
     expect(said).to_have_count(0)
     notebook.wait_until(f"{told}.startswith(\"bent: not compared (the bend 'square'\")", told)
     notebook.run("viewer.bends['square'].remove()")
-    expect(said).to_have_text(REPLAYED)
+    expect(said).to_have_text(ALL_MATCH_PATTERN)
     notebook.run("viewer.bend('encoder.0', transforms.invert(), name='off', enabled=False)\nNone")
     expect(page.locator(".nbg-bend-others")).to_contain_text("invert")
-    expect(said).to_have_text(REPLAYED)  # the active edits are unchanged
+    expect(said).to_have_text(ALL_MATCH_PATTERN)  # the active edits are unchanged
     notebook.run("ipywidgets.Widget.close_all()")
 
 

@@ -19,9 +19,9 @@ from scripted_page import FakeComm, ScriptedPage
 from viewer_models import autoencoder, hook_values, pictures
 
 SEED = 5
-LAYER = "encoder.4"
+LATENT_LAYER = "encoder.4"
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
-DATA = pictures(SEED + 1, 12)
+EXAMPLE_INPUTS = pictures(SEED + 1, 12)
 
 
 def make_model() -> torch.nn.Module:
@@ -43,7 +43,7 @@ def viewer() -> Iterator[Viewer]:
 
 @pytest.fixture
 def shape(viewer: Viewer) -> tuple[int, ...]:
-    [value] = [one for one in viewer.network.plan.values if one.key == LAYER]
+    [value] = [one for one in viewer.network.plan.values if one.key == LATENT_LAYER]
     return value.shape
 
 
@@ -52,17 +52,17 @@ def test_values_without_a_page_are_those_of_the_code(
 ) -> None:
     x = viewer.input
     plain = hook_values(make_model(), x)
-    viewer.input = Latent(LAYER, data=DATA)
+    viewer.input = Latent(LATENT_LAYER, data=EXAMPLE_INPUTS)
     # The latent starts at the input's code, and decodes it.
     np.testing.assert_allclose(viewer.output, plain["output"], **TOLERANCE)
     with torch.inference_mode():
-        codes = make_model().encoder(torch.from_numpy(DATA)).flatten(1).numpy()
+        codes = make_model().encoder(torch.from_numpy(EXAMPLE_INPUTS)).flatten(1).numpy()
     np.testing.assert_allclose(viewer.source.codes, codes, **TOLERANCE)
     np.testing.assert_array_equal(viewer.input, x)
     viewer.source = viewer.source.with_code(codes[3])
     np.testing.assert_allclose(viewer.output, decode(codes[3], shape), **TOLERANCE)
     np.testing.assert_array_equal(viewer.source.code, codes[3])
-    np.testing.assert_array_equal(viewer.activations[LAYER].reshape(-1), codes[3])
+    np.testing.assert_array_equal(viewer.activations[LATENT_LAYER].reshape(-1), codes[3])
     assert viewer.activations.to_dict().keys() == {*viewer.activations}
     for layer in ("encoder.0", "encoder.3"):
         assert layer not in viewer.activations
@@ -80,7 +80,7 @@ def test_values_without_a_page_are_those_of_the_code(
 
 @pytest.mark.parametrize("way", ["array", "images", "none"])
 def test_another_input_or_source_ends_it(viewer: Viewer, way: str) -> None:
-    viewer.input = Latent(LAYER)
+    viewer.input = Latent(LATENT_LAYER)
     assert viewer.network.skipped_keys
     x = pictures(SEED + 2, 1)
     if way == "array":
@@ -96,16 +96,16 @@ def test_another_input_or_source_ends_it(viewer: Viewer, way: str) -> None:
 
 def test_it_is_no_bend_and_no_step_to_undo(viewer: Viewer, shape: tuple[int, ...]) -> None:
     history = len(viewer.get_state()["_history"]["past"])
-    viewer.source = Latent(LAYER, code=np.full(shape, 0.5))
+    viewer.source = Latent(LATENT_LAYER, code=np.full(shape, 0.5))
     assert len(viewer.bends) == 0 and viewer.edits == ()
     assert (
         viewer.get_state()["_edits"]["edits"] == []
         and len(viewer.get_state()["_history"]["past"]) == history
     )
     assert "bends" not in viewer.verify().summary
-    viewer.bend(LAYER, transforms.add(0.25))
+    viewer.bend(LATENT_LAYER, transforms.add(0.25))
     np.testing.assert_allclose(viewer.output, decode(np.full(shape, 0.75), shape), **TOLERANCE)
-    np.testing.assert_array_equal(viewer.unbent[LAYER], np.full(shape, 0.5, np.float32))
+    np.testing.assert_array_equal(viewer.unbent[LATENT_LAYER], np.full(shape, 0.5, np.float32))
     report = viewer.verify()
     assert report.ok and {row.layer for row in report.rows} >= {"decoder.0", "output"}
     assert report.summary.endswith(", with bends applied")
@@ -116,23 +116,23 @@ def test_it_is_no_bend_and_no_step_to_undo(viewer: Viewer, shape: tuple[int, ...
 
 
 def test_what_cannot_be_cut_leaves_the_source_as_it_is(viewer: Viewer) -> None:
-    viewer.source = Latent(LAYER)
+    viewer.source = Latent(LATENT_LAYER)
     before = viewer.source
     for wrong, error in (
         (Latent("encoder.9"), KeyError),
         (Latent("input"), InputError),
-        (Latent(LAYER, code=[1, 2]), InputError),
-        (Latent(LAYER, data=np.zeros((2, 3), np.float32)), InputError),
+        (Latent(LATENT_LAYER, code=[1, 2]), InputError),
+        (Latent(LATENT_LAYER, data=np.zeros((2, 3), np.float32)), InputError),
     ):
         with pytest.raises(error):
             viewer.source = wrong
-        assert viewer.source is before and viewer.network.latent.layer == LAYER
+        assert viewer.source is before and viewer.network.latent_edit.layer == LATENT_LAYER
 
 
 def test_a_batch_becomes_one_example_with_a_word() -> None:
     viewer = Viewer(make_model(), pictures(SEED, 3))
     with pytest.warns(UserWarning, match="a source gives one example"):
-        viewer.source = Latent(LAYER, data=DATA)
+        viewer.source = Latent(LATENT_LAYER, data=EXAMPLE_INPUTS)
     assert viewer.output.shape == (1, 1, 22, 18)
     assert len(viewer.source.codes) == 12
     viewer.close()
@@ -149,7 +149,7 @@ def page(viewer: Viewer) -> ScriptedPage:
 def test_a_page_moves_the_code_and_gets_what_it_asks_for(
     viewer: Viewer, page: ScriptedPage, shape: tuple[int, ...]
 ) -> None:
-    viewer.source = Latent(LAYER, DATA, np.arange(12) % 3, ["a", "b", "c"])
+    viewer.source = Latent(LATENT_LAYER, EXAMPLE_INPUTS, np.arange(12) % 3, ["a", "b", "c"])
     told = viewer.get_state()["_source"]["source"]
     assert (
         page.request_blob(told["labels"]) is not None
@@ -166,13 +166,13 @@ def test_a_page_moves_the_code_and_gets_what_it_asks_for(
 
 
 def test_a_page_cannot_say_a_code_that_does_not_fit(viewer: Viewer, page: ScriptedPage) -> None:
-    viewer.source = Latent(LAYER, DATA)
+    viewer.source = Latent(LATENT_LAYER, EXAMPLE_INPUTS)
     before = viewer.source
     for wrong in ({"code": [1.0]}, {"input": "decoder.0"}, {"data": "elsewhere"}):
         page.set_source(**wrong)
         assert viewer.source is before
         assert [*viewer.get_state()["_source"]["source"]["code"]] == before.code.tolist()
-    page.set_source(kind="latent", input=LAYER, code=[0.0])
+    page.set_source(kind="latent", input=LATENT_LAYER, code=[0.0])
     assert viewer.source is before, "a page begins none that Python has not made"
     page.clear_source()
     assert viewer.source is None and not viewer.network.skipped_keys
@@ -193,12 +193,12 @@ def test_a_page_decodes_what_python_sets_and_what_its_pad_says(
     iframes: Callable[[int], list[Frame]], static_site: tuple[str, dict[str, bytes]]
 ) -> None:
     viewer = Viewer(make_model(), pictures(SEED, 1))
-    viewer.source = Latent(LAYER, DATA)
+    viewer.source = Latent(LATENT_LAYER, EXAMPLE_INPUTS)
     viewer.source = viewer.source.with_code(viewer.source.codes[2])
-    [value] = [one for one in viewer.network.plan.values if one.key == LAYER]
+    [value] = [one for one in viewer.network.plan.values if one.key == LATENT_LAYER]
     host = HostFrames(viewer, iframes(1), static_site[0], "DataView")
     host.wait_until(lambda: viewer.status["page"] == "connected")
-    [output, code] = read_in_frame(host, "output", LAYER)
+    [output, code] = read_in_frame(host, "output", LATENT_LAYER)
     np.testing.assert_array_equal(code.reshape(-1), viewer.source.code)
     np.testing.assert_allclose(output, decode(code, value.shape), **TOLERANCE)
     with pytest.raises(nbglcnn.DeviceError, match=r"encoder\.3 has no value: an active latent"):
@@ -207,14 +207,14 @@ def test_a_page_decodes_what_python_sets_and_what_its_pad_says(
 
 
 def test_codes_follow_new_weights_here_and_in_the_page(viewer: Viewer, page: ScriptedPage) -> None:
-    viewer.source = Latent(LAYER, DATA)
+    viewer.source = Latent(LATENT_LAYER, EXAMPLE_INPUTS)
     saved, before = viewer.source, viewer.get_state()["_source"]["source"]
     other = make_model()
     with torch.no_grad():
         other.get_submodule("encoder.3").weight.mul_(-1.5)
     try:
         viewer.load_state_dict(other.state_dict())
-        expected = hook_values(other, DATA)[LAYER].reshape(12, -1)
+        expected = hook_values(other, EXAMPLE_INPUTS)[LATENT_LAYER].reshape(12, -1)
         assert np.abs(expected - saved.codes).max() > 0.01
         np.testing.assert_allclose(viewer.source.codes, expected, **TOLERANCE)
         np.testing.assert_array_equal(viewer.source.code, saved.code)
@@ -231,7 +231,7 @@ def test_codes_follow_new_weights_here_and_in_the_page(viewer: Viewer, page: Scr
         viewer.load_state_dict(make_model().state_dict())
     # Nor does a page that returns to it.
     page.set_source(**now)
-    expected = hook_values(make_model(), DATA)[LAYER].reshape(12, -1)
+    expected = hook_values(make_model(), EXAMPLE_INPUTS)[LATENT_LAYER].reshape(12, -1)
     np.testing.assert_allclose(viewer.source.codes, expected, **TOLERANCE)
     assert viewer.get_state()["_source"]["source"]["data"] != now["data"]
 
@@ -239,7 +239,7 @@ def test_codes_follow_new_weights_here_and_in_the_page(viewer: Viewer, page: Scr
 def test_a_latent_whose_codes_are_not_finite_any_more_keeps_the_old_ones_and_says_so(
     viewer: Viewer,
 ) -> None:
-    viewer.source = Latent(LAYER, DATA)
+    viewer.source = Latent(LATENT_LAYER, EXAMPLE_INPUTS)
     before = viewer.source.codes
     weights = make_model().state_dict()
     weights["encoder.0.weight"] = weights["encoder.0.weight"] * torch.inf
@@ -253,27 +253,27 @@ def test_a_latent_whose_codes_are_not_finite_any_more_keeps_the_old_ones_and_say
 
 def test_a_page_goes_back_to_the_data_of_a_latent(viewer: Viewer, page: ScriptedPage) -> None:
     labels = np.arange(12) % 3
-    viewer.source = Latent(LAYER, DATA, labels, ["a", "b", "c"])
+    viewer.source = Latent(LATENT_LAYER, EXAMPLE_INPUTS, labels, ["a", "b", "c"])
     told = viewer.get_state()["_source"]["source"]
     items = told["items"]
     sent = np.frombuffer(bytes(page.request_blob(f"{items}.0") or b""), np.float32)
-    np.testing.assert_array_equal(sent.reshape(DATA.shape), DATA)
+    np.testing.assert_array_equal(sent.reshape(EXAMPLE_INPUTS.shape), EXAMPLE_INPUTS)
     own = {name: told[name] for name in ("count", "block_size", "dtype")}
     page.set_source(
         kind="images", input="input", data=items, labels=f"{items}.labels",
         classes=f"{items}.classes", index=4, rate=2.0, **own,
     )  # fmt: skip
-    assert isinstance(viewer.source, Images) and viewer.source.data is DATA
+    assert isinstance(viewer.source, Images) and viewer.source.data is EXAMPLE_INPUTS
     assert viewer.source.index == 4 and not viewer.network.skipped_keys
     viewer._connection.pages.clear()
     with torch.inference_mode():
         viewer.source = viewer.source.at(5)
-        expected = make_model()(torch.from_numpy(DATA[5:6])).numpy()
+        expected = make_model()(torch.from_numpy(EXAMPLE_INPUTS[5:6])).numpy()
     np.testing.assert_allclose(viewer.output, expected, **TOLERANCE)
     assert viewer.get_state()["_source"]["source"]["data"] == items, "sent twice"
 
 
-class Vae(torch.nn.Module):
+class VariationalAutoencoder(torch.nn.Module):
     """Returns the picture, and the mean and deviation from which its code is drawn."""
 
     def __init__(self) -> None:
@@ -291,7 +291,7 @@ class Vae(torch.nn.Module):
 
 def test_outputs_of_the_skipped_part_are_none_and_their_values_say_why() -> None:
     torch.manual_seed(3)
-    vae = Vae().eval()
+    vae = VariationalAutoencoder().eval()
     viewer = Viewer(vae, np.ones((1, 6), np.float32))
     assert all(one is not None for one in viewer.output)
     code = np.array([0.5, -1, 2], np.float32)
@@ -319,16 +319,16 @@ def open_offline(exported_page: Callable[..., Page]) -> Callable[..., Page]:
     return partial(exported_page, viewport={"width": 1200, "height": 1700})
 
 
-READ = """async (key) => Array.from(await (await window.nbglcnn).read(key))"""
+READ_VALUE_SCRIPT = """async (key) => Array.from(await (await window.nbglcnn).read(key))"""
 
 
 def test_an_exported_page_has_the_workbench_with_its_codes(
     viewer: Viewer, shape: tuple[int, ...], open_offline: Callable[[Path], Page], tmp_path: Path
 ) -> None:
-    viewer.source = Latent(LAYER, DATA, np.arange(12) % 3, ["a", "b", "c"])
+    viewer.source = Latent(LATENT_LAYER, EXAMPLE_INPUTS, np.arange(12) % 3, ["a", "b", "c"])
     viewer.source = viewer.source.with_code(viewer.source.codes[7])
     page = open_offline(viewer.to_html(tmp_path / "latent.html"))
-    found = np.array(page.evaluate(READ, "output"), np.float32)
+    found = np.array(page.evaluate(READ_VALUE_SCRIPT, "output"), np.float32)
     expected = decode(viewer.source.code, shape)
     np.testing.assert_allclose(found, expected.reshape(-1), **TOLERANCE)
     ring = page.locator(".nbg-latent-ring")
@@ -338,12 +338,12 @@ def test_an_exported_page_has_the_workbench_with_its_codes(
     ring.focus()
     page.keyboard.press("Home")
     expect(ring).to_have_attribute("aria-valuenow", "0")
-    mean = np.array(page.evaluate(READ, LAYER), np.float32)
+    mean = np.array(page.evaluate(READ_VALUE_SCRIPT, LATENT_LAYER), np.float32)
     np.testing.assert_allclose(mean, viewer.source.codes.mean(0), rtol=1e-4, atol=1e-5)
-    found = np.array(page.evaluate(READ, "output"), np.float32)
+    found = np.array(page.evaluate(READ_VALUE_SCRIPT, "output"), np.float32)
     np.testing.assert_allclose(found, decode(mean, shape).reshape(-1), **TOLERANCE)
     page.get_by_role("button", name="Back to data").click()
     expect(ring).to_have_count(0)
-    back = np.array(page.evaluate(READ, "encoder.3"), np.float32)
+    back = np.array(page.evaluate(READ_VALUE_SCRIPT, "encoder.3"), np.float32)
     plain = hook_values(make_model(), viewer.input)["encoder.3"]
     np.testing.assert_allclose(back, plain.reshape(-1), **TOLERANCE)

@@ -13,23 +13,23 @@ from fault_injection import wait_counts_settled
 from jupyter_lab import LabServer, Notebook, new_notebook
 from nbglcnn.report import RTOL
 from nbglcnn.widget.frontend import LOADER_FILE, WIDGET_FILE
-from viewer_models import IMPORTS, autoencoder, hook_values, pictures
+from viewer_models import IMPORTS_CELL, autoencoder, hook_values, pictures
 
 FLOAT16_RTOL = RTOL["float16"]
 # Loading a page on a busy machine takes longer than the default 10 s.
-MAKE_VIEWER = "viewer = Viewer(autoencoder(50), pictures(50), timeout=60)"
-Browsers = Callable[[str], Browser]
+MAKE_VIEWER_CELL = "viewer = Viewer(autoencoder(50), pictures(50), timeout=60)"
+LaunchBrowser = Callable[[str], Browser]
 
 
-def expected(seed: int = 50) -> dict[str, object]:
+def expected_values(seed: int = 50) -> dict[str, object]:
     return hook_values(autoencoder(seed), pictures(seed))
 
 
 @pytest.fixture(scope="module")
-def notebook(lab: LabServer, browser: Browsers) -> Iterator[Notebook]:
+def notebook(lab: LabServer, browser: LaunchBrowser) -> Iterator[Notebook]:
     """One notebook for all tests whose page needs no special setup."""
     with new_notebook(lab, browser("llvmpipe")) as notebook:
-        notebook.run(IMPORTS)
+        notebook.run(IMPORTS_CELL)
         yield notebook
 
 
@@ -76,7 +76,9 @@ def test_all_viewers_of_a_page_share_one_copy_of_the_front_end(notebook: Noteboo
 
 
 def test_a_cell_that_runs_again_takes_its_old_viewers_place(notebook: Notebook) -> None:
-    cell = notebook.start(MAKE_VIEWER + "\nfirst = globals().get('first', viewer)\nviewer.output")
+    cell = notebook.start(
+        MAKE_VIEWER_CELL + "\nfirst = globals().get('first', viewer)\nviewer.output"
+    )
     assert not notebook.wait(cell).error
     before = wait_counts_settled(notebook)
     for _ in range(3):
@@ -85,12 +87,12 @@ def test_a_cell_that_runs_again_takes_its_old_viewers_place(notebook: Notebook) 
     assert after == before
     assert after["textures"] > 0
     # A read brings the replaced Viewer back, and it is freed again.
-    assert_equal(notebook.read_array("first.output"), expected()["output"])
+    assert_equal(notebook.read_array("first.output"), expected_values()["output"])
     assert wait_counts_settled(notebook) == before
 
 
 def test_a_replaced_viewer_that_is_shown_elsewhere_stays(notebook: Notebook) -> None:
-    cell = notebook.start(MAKE_VIEWER + "\nviewer.output")
+    cell = notebook.start(MAKE_VIEWER_CELL + "\nviewer.output")
     assert not notebook.wait(cell).error
     notebook.run("kept = viewer\nkept")
     notebook.page.wait_for_selector("[data-phase=ready]")
@@ -103,7 +105,7 @@ def test_a_replaced_viewer_that_is_shown_elsewhere_stays(notebook: Notebook) -> 
 
 
 def test_a_lost_context_comes_back_with_the_same_numbers(notebook: Notebook) -> None:
-    notebook.run(MAKE_VIEWER + "\nviewer")
+    notebook.run(MAKE_VIEWER_CELL + "\nviewer")
     notebook.run("viewer.output")
     notebook.page.evaluate(
         """() => {
@@ -120,7 +122,7 @@ def test_a_lost_context_comes_back_with_the_same_numbers(notebook: Notebook) -> 
     notebook.page.evaluate("() => window.loser.restoreContext()")
     assert not notebook.wait(reading).error
     values = notebook.read_array("values")
-    for name, value in expected().items():
+    for name, value in expected_values().items():
         assert_equal(values[name], value, name=name)
     report = notebook.run("print(viewer.report())").text
     rows = dict(line.split("  ", 1) for line in report.splitlines())
@@ -143,7 +145,7 @@ def test_another_versions_page_is_refused_in_words(notebook: Notebook) -> None:
         "spoken = MESSAGES.digest\nvars(MESSAGES)['digest'] = 'another'"
     )
     try:
-        notebook.run(MAKE_VIEWER + "\nviewer")
+        notebook.run(MAKE_VIEWER_CELL + "\nviewer")
         error = notebook.run("viewer.output", fails=True).error
     finally:
         notebook.run("vars(MESSAGES)['digest'] = spoken")
@@ -154,7 +156,7 @@ def test_another_versions_page_is_refused_in_words(notebook: Notebook) -> None:
 
 def test_nan_weights_run_and_are_read(notebook: Notebook) -> None:
     notebook.run(
-        MAKE_VIEWER + "\nbroken = autoencoder(50).state_dict()\n"
+        MAKE_VIEWER_CELL + "\nbroken = autoencoder(50).state_dict()\n"
         "broken['decoder.0.weight'][0, 0] = float('nan')\n"
         "viewer.load_state_dict(broken)\nviewer"
     )
@@ -184,7 +186,7 @@ def test_a_saved_notebook_holds_a_picture_and_no_weights(notebook: Notebook) -> 
 
 
 def test_a_notebook_opened_without_its_kernel_shows_the_snapshot(notebook: Notebook) -> None:
-    notebook.run(MAKE_VIEWER + "\nviewer")
+    notebook.run(MAKE_VIEWER_CELL + "\nviewer")
     notebook.run("viewer.output")
     notebook.save()
     saved = json.loads(notebook.file.read_text())
@@ -197,8 +199,8 @@ def test_a_notebook_opened_without_its_kernel_shows_the_snapshot(notebook: Noteb
     assert picture.evaluate("image => image.complete && image.naturalWidth") > 300
     caption = notebook.page.locator(".nbglcnn-snapshot figcaption").last
     assert caption.text_content() == "Picture from the last run. Run the cell to bring it to life."
-    notebook.run(IMPORTS)
-    notebook.run(MAKE_VIEWER + "\nviewer")
+    notebook.run(IMPORTS_CELL)
+    notebook.run(MAKE_VIEWER_CELL + "\nviewer")
     assert "page" in notebook.run("viewer.output\nprint(viewer.activations.source)").text
     notebook.save()
     notebook.open()
@@ -206,19 +208,19 @@ def test_a_notebook_opened_without_its_kernel_shows_the_snapshot(notebook: Noteb
 
 
 def test_a_reloaded_page_gets_everything_again(notebook: Notebook) -> None:
-    notebook.run(MAKE_VIEWER + "\nviewer")
+    notebook.run(MAKE_VIEWER_CELL + "\nviewer")
     notebook.run("viewer.output")
     notebook.save()
     notebook.open()
     notebook.wait_restarted()
     values = notebook.read_array("viewer.activations.to_dict()")
-    for name, value in expected().items():
+    for name, value in expected_values().items():
         assert_equal(values[name], value, name=name)
     notebook.page.wait_for_selector("[data-phase=ready]")
     assert "page" in notebook.run("print(viewer.activations.source)").text
 
 
-BUSY_COMM_INFO = """
+BUSY_COMM_INFO_CELL = """
 import asyncio, zmq
 kernel = get_ipython().kernel
 asked = []
@@ -239,8 +241,8 @@ print(len(asked))
 def test_what_a_page_asks_as_a_cell_begins_is_answered_while_it_waits(
     notebook: Notebook, held: str
 ) -> None:
-    notebook.run(MAKE_VIEWER + "\nviewer")
-    assert notebook.run(BUSY_COMM_INFO.replace("HELD", held)).text.strip() == "1"
+    notebook.run(MAKE_VIEWER_CELL + "\nviewer")
+    assert notebook.run(BUSY_COMM_INFO_CELL.replace("HELD", held)).text.strip() == "1"
     notebook.run("await asyncio.sleep(0.2)")
     assert notebook.run("print(task.done(), task.exception())").text.strip() == "True None"
 
@@ -256,7 +258,7 @@ print("it has waited", until > time.monotonic())
 
 
 def test_a_page_hears_of_the_widgets_that_there_are_while_a_cell_waits(notebook: Notebook) -> None:
-    notebook.run(MAKE_VIEWER + "\nviewer")
+    notebook.run(MAKE_VIEWER_CELL + "\nviewer")
     path = notebook.lab.root / "answered"
     notebook.run(f"from pathlib import Path\nanswered = Path({str(path)!r}).exists")
     cell = notebook.start(BLOCKED_CELL)
@@ -271,51 +273,52 @@ def test_a_page_hears_of_the_widgets_that_there_are_while_a_cell_waits(notebook:
 
 
 def test_a_restarted_kernel_is_said_and_the_cell_can_run_again(notebook: Notebook) -> None:
-    notebook.run(MAKE_VIEWER + "\nviewer")
+    notebook.run(MAKE_VIEWER_CELL + "\nviewer")
     notebook.run("viewer.output")
     notebook.page.evaluate("() => window.lab.kernel().restart()")
     notebook.wait_ready()
     notebook.page.wait_for_selector("text=Python restarted")
-    notebook.run(IMPORTS)
+    notebook.run(IMPORTS_CELL)
     notebook.run(
-        MAKE_VIEWER + "\nvalue = viewer.output\nsource = viewer.activations.source\nviewer"
+        MAKE_VIEWER_CELL + "\nvalue = viewer.output\nsource = viewer.activations.source\nviewer"
     )
     assert "page" in notebook.run("print(source)").text
-    assert_equal(notebook.read_array("value"), expected()["output"])
+    assert_equal(notebook.read_array("value"), expected_values()["output"])
 
 
-NO_WEBGL2 = """for (const type of [HTMLCanvasElement, OffscreenCanvas]) {
+DISABLE_WEBGL2_SCRIPT = """for (const type of [HTMLCanvasElement, OffscreenCanvas]) {
   const getContext = type.prototype.getContext;
   type.prototype.getContext = function (kind, ...rest) {
     return kind === "webgl2" ? null : getContext.call(this, kind, ...rest);
   };
 }"""
-WITHOUT_EXTENSIONS = """const { getExtension } = WebGL2RenderingContext.prototype;
+DISABLE_EXTENSIONS_SCRIPT = """const { getExtension } = WebGL2RenderingContext.prototype;
 WebGL2RenderingContext.prototype.getExtension = function (name) {
   return FLOATS.includes(name) ? null : getExtension.call(this, name);
 };"""
-NO_FLOAT32 = 'const FLOATS = ["EXT_color_buffer_float"];' + WITHOUT_EXTENSIONS
-NO_FLOATS = (
-    'const FLOATS = ["EXT_color_buffer_float", "EXT_color_buffer_half_float"];' + WITHOUT_EXTENSIONS
+DISABLE_FLOAT32_SCRIPT = 'const FLOATS = ["EXT_color_buffer_float"];' + DISABLE_EXTENSIONS_SCRIPT
+DISABLE_FLOATS_SCRIPT = (
+    'const FLOATS = ["EXT_color_buffer_float", "EXT_color_buffer_half_float"];'
+    + DISABLE_EXTENSIONS_SCRIPT
 )
 
 
 @pytest.mark.parametrize(
     ("script", "words"),
-    [(NO_WEBGL2, "no WebGL 2"), (NO_FLOATS, "neither float32 nor float16")],
+    [(DISABLE_WEBGL2_SCRIPT, "no WebGL 2"), (DISABLE_FLOATS_SCRIPT, "neither float32 nor float16")],
     ids=["no WebGL 2", "no floats"],
 )
 def test_a_page_that_cannot_run_it_says_so_and_python_computes(
-    lab: LabServer, browser: Browsers, script: str, words: str
+    lab: LabServer, browser: LaunchBrowser, script: str, words: str
 ) -> None:
     with new_notebook(lab, browser("llvmpipe"), script=script) as notebook:
-        notebook.run(IMPORTS)
+        notebook.run(IMPORTS_CELL)
         outputs = notebook.run(
-            MAKE_VIEWER + "\nvalue = viewer.output\nvalue = viewer.output\nviewer"
+            MAKE_VIEWER_CELL + "\nvalue = viewer.output\nvalue = viewer.output\nviewer"
         )
         assert outputs.warnings.count("UserWarning") == 1
         assert words in outputs.warnings and "computed in Python (OpenGL" in outputs.warnings
-        assert_equal(notebook.read_array("value"), expected()["output"])
+        assert_equal(notebook.read_array("value"), expected_values()["output"])
         assert notebook.run("print(viewer.activations.source)").text.startswith("local (OpenGL: ")
         picture = notebook.page.wait_for_selector(".nbglcnn img")
         assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") > 200
@@ -323,14 +326,14 @@ def test_a_page_that_cannot_run_it_says_so_and_python_computes(
 
 
 def test_a_page_that_draws_no_float32_runs_it_in_float16_and_says_so(
-    lab: LabServer, browser: Browsers
+    lab: LabServer, browser: LaunchBrowser
 ) -> None:
-    with new_notebook(lab, browser("llvmpipe"), script=NO_FLOAT32) as notebook:
-        notebook.run(IMPORTS)
-        outputs = notebook.run(MAKE_VIEWER + "\nvalues = viewer.activations.to_dict()\nviewer")
+    with new_notebook(lab, browser("llvmpipe"), script=DISABLE_FLOAT32_SCRIPT) as notebook:
+        notebook.run(IMPORTS_CELL)
+        outputs = notebook.run(MAKE_VIEWER_CELL + "\nvalues = viewer.activations.to_dict()\nviewer")
         assert outputs.warnings == ""
         values = notebook.read_array("values")
-        for name, value in expected().items():
+        for name, value in expected_values().items():
             assert_equal(values[name], value, rtol=FLOAT16_RTOL, name=name)
             assert np.array_equal(values[name], values[name].astype("f2"))
         source = notebook.run("print(viewer.activations.source)").text
@@ -344,16 +347,16 @@ def test_a_page_that_draws_no_float32_runs_it_in_float16_and_says_so(
 
 
 def test_a_viewer_in_float16_equals_pytorch_to_three_digits(
-    lab: LabServer, browser: Browsers, sweep_backend: str
+    lab: LabServer, browser: LaunchBrowser, sweep_backend: str
 ) -> None:
     with new_notebook(lab, browser(sweep_backend)) as notebook:
-        notebook.run(IMPORTS)
+        notebook.run(IMPORTS_CELL)
         notebook.run(
             "viewer = Viewer(autoencoder(50), pictures(50), precision='float16')\n"
             "values = viewer.activations.to_dict()\nviewer"
         )
         values = notebook.read_array("values")
-        for name, value in expected().items():
+        for name, value in expected_values().items():
             assert_equal(values[name], value, rtol=FLOAT16_RTOL, name=name)
             assert np.array_equal(values[name], values[name].astype("f2"))
         notebook.run("assert viewer.verify().ok")
@@ -363,38 +366,38 @@ def test_a_viewer_in_float16_equals_pytorch_to_three_digits(
         assert notebook.page.locator(".nbglcnn canvas[data-drawn]").count() > 3
 
 
-def limit_texture_size(texels: int) -> str:
+def limit_texture_size_script(max_side_texels: int) -> str:
     """A script that limits the device's textures to this many texels per side."""
     return (
         "const { getParameter } = WebGL2RenderingContext.prototype;\n"
         "WebGL2RenderingContext.prototype.getParameter = function (name) {\n"
-        f"  return name === this.MAX_TEXTURE_SIZE ? {texels} : getParameter.call(this, name);\n"
-        "};"
+        f"  return name === this.MAX_TEXTURE_SIZE ? {max_side_texels} : getParameter.call(this, "
+        "name);\n}};"
     )
 
 
 def test_a_device_too_small_for_any_plan_is_said_and_python_computes(
-    lab: LabServer, browser: Browsers
+    lab: LabServer, browser: LaunchBrowser
 ) -> None:
-    with new_notebook(lab, browser("llvmpipe"), script=limit_texture_size(4)) as notebook:
-        notebook.run(IMPORTS)
+    with new_notebook(lab, browser("llvmpipe"), script=limit_texture_size_script(4)) as notebook:
+        notebook.run(IMPORTS_CELL)
         outputs = notebook.run(
-            MAKE_VIEWER + "\nvalue = viewer.output\nvalue = viewer.output\nviewer"
+            MAKE_VIEWER_CELL + "\nvalue = viewer.output\nvalue = viewer.output\nviewer"
         )
         assert outputs.warnings.count("UserWarning") == 1
         assert "the page cannot run this Viewer (" in outputs.warnings
         assert "at most 4" in outputs.warnings and "computed in Python" in outputs.warnings
-        assert_equal(notebook.read_array("value"), expected()["output"])
+        assert_equal(notebook.read_array("value"), expected_values()["output"])
         notebook.page.wait_for_selector("text=This device is too small for the network")
 
 
-def test_a_smaller_device_gets_a_plan_that_fits_it(lab: LabServer, browser: Browsers) -> None:
-    with new_notebook(lab, browser("llvmpipe"), script=limit_texture_size(2048)) as notebook:
-        notebook.run(IMPORTS)
-        notebook.run(MAKE_VIEWER + "\nvalues = viewer.activations.to_dict()")
+def test_a_smaller_device_gets_a_plan_that_fits_it(lab: LabServer, browser: LaunchBrowser) -> None:
+    with new_notebook(lab, browser("llvmpipe"), script=limit_texture_size_script(2048)) as notebook:
+        notebook.run(IMPORTS_CELL)
+        notebook.run(MAKE_VIEWER_CELL + "\nvalues = viewer.activations.to_dict()")
         values = notebook.read_array("values")
         text = notebook.run("print(viewer.network.plan.header.target.max_texture_size)").text
-        for name, value in expected().items():
+        for name, value in expected_values().items():
             assert_equal(values[name], value, name=name)
         assert text == "2048\n"
         assert "page" in notebook.run("print(viewer.activations.source)").text

@@ -11,19 +11,19 @@ from playwright.sync_api import Browser, Locator, TimeoutError, expect
 from assertions import assert_equal
 from fault_injection import (
     CONNECTION_SCRIPT,
-    COUNT_ALIVE,
-    LOSE_CONTEXT_AT,
+    COUNT_LIVE_OBJECTS_SCRIPT,
+    LOSE_CONTEXT_AT_SCRIPT,
     set_message_faults,
     take_injected_faults,
     wait_counts_settled,
 )
 from jupyter_lab import LabServer, Notebook, local_page, new_notebook
 from polling import wait_frames
-from viewer_models import IMPORTS, autoencoder, hook_values, pictures
+from viewer_models import IMPORTS_CELL, autoencoder, hook_values, pictures
 
-MAKE_VIEWER = "viewer = Viewer(autoencoder(70), pictures(70))"
+MAKE_VIEWER_CELL = "viewer = Viewer(autoencoder(70), pictures(70))"
 # Weights of 11 MB and values of 12 MB: several chunks each.
-MAKE_HEAVY = """
+MAKE_HEAVY_CELL = """
 def heavy(seed):
     torch.manual_seed(seed)  # a page keeps weights for a while: other ones are sent
     return nn.Conv2d(512, 600, 3).eval(), torch.randn(1, 512, 3, 3)
@@ -35,11 +35,11 @@ def right(value, model, x):
     return value.shape == true.shape and np.abs(value - true).max() < 1e-5 * np.abs(true).max()
 """
 TIMEOUT_S = 30
-SCROLL_TO_END = """() => {
+SCROLL_TO_END_SCRIPT = """() => {
   const outer = window.lab.panel().node.querySelector(".jp-WindowedPanel-outer");
   outer.scrollTop = outer.scrollHeight;
 }"""
-Browsers = Callable[[str], Browser]
+LaunchBrowser = Callable[[str], Browser]
 
 
 def last_drawn_view(notebook: Notebook) -> Locator:
@@ -58,15 +58,15 @@ def last_drawn_view(notebook: Notebook) -> Locator:
                 raise
 
 
-def expected(seed: int = 70, input_seed: int = 70) -> dict[str, np.ndarray]:
+def expected_values(seed: int = 70, input_seed: int = 70) -> dict[str, np.ndarray]:
     return hook_values(autoencoder(seed), pictures(input_seed))
 
 
 @pytest.fixture(scope="module")
-def shared_notebook(lab: LabServer, browser: Browsers) -> Iterator[Notebook]:
+def shared_notebook(lab: LabServer, browser: LaunchBrowser) -> Iterator[Notebook]:
     with new_notebook(lab, browser("llvmpipe"), script=CONNECTION_SCRIPT) as notebook:
         notebook.page.set_default_timeout(20_000)
-        notebook.run(IMPORTS + MAKE_HEAVY + "from nbglcnn import transforms")
+        notebook.run(IMPORTS_CELL + MAKE_HEAVY_CELL + "from nbglcnn import transforms")
         yield notebook
 
 
@@ -82,11 +82,13 @@ def notebook(shared_notebook: Notebook) -> Iterator[Notebook]:
     )
     try:
         shared_notebook.page.wait_for_function(
-            f"() => Object.values(({COUNT_ALIVE})()).every((n) => n === 0)"
+            f"() => Object.values(({COUNT_LIVE_OBJECTS_SCRIPT})()).every((n) => n === 0)"
         )
     except TimeoutError:
-        pytest.fail(f"left on the device: {shared_notebook.page.evaluate(COUNT_ALIVE)}")
-    shared_notebook.clear()
+        pytest.fail(
+            f"left on the device: {shared_notebook.page.evaluate(COUNT_LIVE_OBJECTS_SCRIPT)}"
+        )
+    shared_notebook.delete_cells()
     # JupyterLab's own errors for requests to a restarted kernel.
     uncaught = [
         line
@@ -140,13 +142,13 @@ def test_frames_that_arrive_twice(notebook: Notebook) -> None:
         "reply",
     )
     set_message_faults(notebook, {kind: {"all": "twice"} for kind in kinds})
-    notebook.run(MAKE_VIEWER + "\nvalues = viewer.activations.to_dict()\nviewer")
+    notebook.run(MAKE_VIEWER_CELL + "\nvalues = viewer.activations.to_dict()\nviewer")
     notebook.run("viewer.input = pictures(71)\nlater = viewer.output")
     assert {fate.split()[0] for fate in take_injected_faults(notebook)} == set(kinds)
     values = notebook.read_array("values")
-    for name, value in expected().items():
+    for name, value in expected_values().items():
         assert_equal(values[name], value, name=name)
-    assert_equal(notebook.read_array("later"), expected(input_seed=71)["output"])
+    assert_equal(notebook.read_array("later"), expected_values(input_seed=71)["output"])
     last_drawn_view(notebook)
 
 
@@ -163,20 +165,20 @@ def test_each_kind_of_frame_is_lost_once(notebook: Notebook) -> None:
         assert not outputs.warnings
         assert {fate.split()[0] for fate in take_injected_faults(notebook)} == set(kinds)
     values = notebook.read_array("values")
-    for name, value in expected(74, 71).items():
+    for name, value in expected_values(74, 71).items():
         assert_equal(values[name], value, name=name)
 
 
 @pytest.mark.parametrize(("call", "during"), [("drawArrays", "run"), ("readPixels", "read")])
 def test_a_context_lost_during(notebook: Notebook, call: str, during: str) -> None:
-    notebook.run(MAKE_VIEWER + "\nviewer.output\nviewer")
+    notebook.run(MAKE_VIEWER_CELL + "\nviewer.output\nviewer")
     last_drawn_view(notebook)
     before = wait_counts_settled(notebook)
-    notebook.page.evaluate(LOSE_CONTEXT_AT, call)
+    notebook.page.evaluate(LOSE_CONTEXT_AT_SCRIPT, call)
     notebook.run("viewer.input = pictures(71)\nvalue = viewer.output")
-    assert_equal(notebook.read_array("value"), expected(input_seed=71)["output"])
+    assert_equal(notebook.read_array("value"), expected_values(input_seed=71)["output"])
     values = notebook.read_array("viewer.activations.to_dict()")
-    for name, value in expected(input_seed=71).items():
+    for name, value in expected_values(input_seed=71).items():
         assert_equal(values[name], value, name=name)
     assert "lost 1×, and came back" in notebook.run("print(viewer.report())").text
     last_drawn_view(notebook)
@@ -184,7 +186,7 @@ def test_a_context_lost_during(notebook: Notebook, call: str, during: str) -> No
 
 
 def test_an_output_that_is_cleared(notebook: Notebook) -> None:
-    cell = notebook.start(MAKE_VIEWER + "\nviewer.output\nviewer")
+    cell = notebook.start(MAKE_VIEWER_CELL + "\nviewer.output\nviewer")
     notebook.wait(cell)
     shown = notebook.page.locator(".nbglcnn").count()
     last_drawn_view(notebook)
@@ -198,25 +200,25 @@ def test_an_output_that_is_cleared(notebook: Notebook) -> None:
     )
     expect(notebook.page.locator(".nbglcnn")).to_have_count(shown - 1)
     notebook.run("viewer.input = pictures(71)\nvalue = viewer.output")
-    assert_equal(notebook.read_array("value"), expected(input_seed=71)["output"])
+    assert_equal(notebook.read_array("value"), expected_values(input_seed=71)["output"])
     notebook.run("viewer")
     last_drawn_view(notebook)
     assert wait_counts_settled(notebook) == before
 
 
 def test_a_view_that_is_scrolled_away_and_back(notebook: Notebook) -> None:
-    notebook.run(MAKE_VIEWER + "\nviewer.output\nviewer")
+    notebook.run(MAKE_VIEWER_CELL + "\nviewer.output\nviewer")
     view = last_drawn_view(notebook)
     canvas = view.locator("canvas[data-drawn]").first
     first = wait_counts_settled(notebook)
     notebook.run("for k in range(90): print(k)")
-    notebook.page.evaluate(SCROLL_TO_END)
+    notebook.page.evaluate(SCROLL_TO_END_SCRIPT)
     wait_frames(notebook.page, 20)
     assert view.evaluate("view => view.getBoundingClientRect().bottom") < 0
     before = canvas.get_attribute("data-drawn")
     old = canvas.evaluate("canvas => canvas.toDataURL()")
     notebook.run("viewer.input = pictures(71)\nvalue = viewer.output")
-    assert_equal(notebook.read_array("value"), expected(input_seed=71)["output"])
+    assert_equal(notebook.read_array("value"), expected_values(input_seed=71)["output"])
     assert canvas.get_attribute("data-drawn") == before  # out of sight
     view.scroll_into_view_if_needed()
     expect(canvas).not_to_have_attribute("data-drawn", before or "")
@@ -225,7 +227,7 @@ def test_a_view_that_is_scrolled_away_and_back(notebook: Notebook) -> None:
 
 
 def test_a_tab_that_is_closed_and_opened_again(notebook: Notebook, lab: LabServer) -> None:
-    notebook.run(MAKE_VIEWER + "\nviewer.output\nviewer")
+    notebook.run(MAKE_VIEWER_CELL + "\nviewer.output\nviewer")
     file = lab.root / "said.txt"
     notebook.run(
         "from pathlib import Path\nanswers = []\n"
@@ -249,13 +251,15 @@ def test_a_tab_that_is_closed_and_opened_again(notebook: Notebook, lab: LabServe
     notebook.wait_until("answers")
     assert said.startswith("PageTimeout: no answer from the page that shows this Viewer for 0.5 s")
     assert "Bring the notebook's tab to the front or reload it" in said
-    assert_equal(notebook.read_array("answers[0]"), expected()["encoder.0"])
-    assert_equal(notebook.read_array("viewer.output"), expected()["output"])
+    assert_equal(notebook.read_array("answers[0]"), expected_values()["encoder.0"])
+    assert_equal(notebook.read_array("viewer.output"), expected_values()["output"])
 
 
-def test_two_tabs_on_one_notebook(notebook: Notebook, lab: LabServer, browser: Browsers) -> None:
+def test_two_tabs_on_one_notebook(
+    notebook: Notebook, lab: LabServer, browser: LaunchBrowser
+) -> None:
     notebook.run("short = Viewer(autoencoder(73), pictures(73))\nshort")
-    notebook.run(MAKE_VIEWER + "\nviewer.output\nviewer")
+    notebook.run(MAKE_VIEWER_CELL + "\nviewer.output\nviewer")
     first = last_drawn_view(notebook).locator("canvas[data-drawn]").first
     notebook.save()
     with local_page(browser("llvmpipe")) as page:
@@ -266,7 +270,7 @@ def test_two_tabs_on_one_notebook(notebook: Notebook, lab: LabServer, browser: B
         # The first reply counts, and no other.
         other.run("viewer.input = pictures(71)\nvalues = viewer.activations.to_dict()")
         values = other.read_array("values")
-        for name, value in expected(input_seed=71).items():
+        for name, value in expected_values(input_seed=71).items():
             assert_equal(values[name], value, name=name)
         assert other.run("print(len(viewer._connection.usable_pages))").text == "2\n"
         last_drawn_view(notebook)
@@ -303,7 +307,7 @@ def test_two_tabs_on_one_notebook(notebook: Notebook, lab: LabServer, browser: B
     # The remaining page continues.
     notebook.run("start = time.monotonic()\nvalue = viewer.run(pictures(72))")
     assert notebook.run("print(time.monotonic() - start < 5)").text == "True\n"
-    assert_equal(notebook.read_array("value"), expected(input_seed=72)["output"])
+    assert_equal(notebook.read_array("value"), expected_values(input_seed=72)["output"])
 
 
 def canvas_data_url(canvas: Locator) -> str:
@@ -319,7 +323,7 @@ def wait_canvas_change(notebook: Notebook, canvas: Locator, before: str) -> None
 
 
 def test_a_kernel_that_dies_is_said(notebook: Notebook) -> None:
-    cell = notebook.start(MAKE_VIEWER + "\nvalue = viewer.output\nviewer")
+    cell = notebook.start(MAKE_VIEWER_CELL + "\nvalue = viewer.output\nviewer")
     notebook.wait(cell)
     view = last_drawn_view(notebook)
     canvas = view.locator("canvas[data-drawn]").first
@@ -344,6 +348,6 @@ def test_a_kernel_that_dies_is_said(notebook: Notebook) -> None:
     shown = float(tip.locator("strong").inner_text().replace("\u2212", "-"))
     assert shown == pytest.approx(pictures(70)[0, 0, y, x], 1e-5)
     notebook.wait_restarted()
-    notebook.run(IMPORTS + MAKE_HEAVY)
+    notebook.run(IMPORTS_CELL + MAKE_HEAVY_CELL)
     notebook.rerun(cell)  # its textures are freed with the old view
-    assert_equal(notebook.read_array("value"), expected()["output"])
+    assert_equal(notebook.read_array("value"), expected_values()["output"])

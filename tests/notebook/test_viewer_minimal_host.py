@@ -78,7 +78,9 @@ def test_a_module_lets_go_of_a_closed_viewer(
         session.send("HeapProfiler.collectGarbage")
 
 
-STATIC_PAGE = "() => { Object.defineProperty(window, '__MARIMO_STATIC__', { value: {} }); }"
+MARIMO_STATIC_PAGE_SCRIPT = (
+    "() => { Object.defineProperty(window, '__MARIMO_STATIC__', { value: {} }); }"
+)
 
 
 def store_snapshot(viewer: Viewer) -> None:
@@ -91,7 +93,7 @@ def test_a_page_without_python_shows_the_snapshot_and_asks_for_nothing(
     iframes: Callable[[int], list[Frame]], static_site: tuple[str, dict[str, bytes]], viewer: Viewer
 ) -> None:
     [frame] = iframes(1)
-    frame.evaluate(STATIC_PAGE)
+    frame.evaluate(MARIMO_STATIC_PAGE_SCRIPT)
     store_snapshot(viewer)
     HostFrames(viewer, [frame], static_site[0], "DataView")
     image = frame.locator("figure img")
@@ -109,7 +111,7 @@ def test_a_page_without_python_and_snapshot_says_so(
     iframes: Callable[[int], list[Frame]], static_site: tuple[str, dict[str, bytes]], viewer: Viewer
 ) -> None:
     [frame] = iframes(1)
-    frame.evaluate(STATIC_PAGE)
+    frame.evaluate(MARIMO_STATIC_PAGE_SCRIPT)
     HostFrames(viewer, [frame], static_site[0], "DataView")
     text = frame.evaluate("() => document.body.textContent.trim()")
     assert text == "This page has no Python. Run the notebook to bring it to life."

@@ -64,7 +64,7 @@ def last_view(notebook: Notebook) -> Locator:
 
 
 def show_viewer(notebook: Notebook) -> None:
-    notebook.clear(1)
+    notebook.delete_cells(1)
     notebook.run(SHOW_CELL)
     assert notebook.run("print(viewer.activations.source)").text.startswith("page")
 
@@ -257,7 +257,7 @@ def test_earlier_weights_are_looked_at_while_the_loop_goes_on(notebook: Notebook
     assert "Slow mode" not in last_view(notebook).inner_text()
 
 
-CLICK_AS_STEPS_COME = """(train) => {
+CLICK_DURING_STEPS_SCRIPT = """(train) => {
   // The step count is drawn as a message comes: the run with its weights is still on its way then.
   const click = () => {
     observer.disconnect();
@@ -275,7 +275,7 @@ def test_a_click_on_earlier_weights_holds_while_newer_ones_are_computed(notebook
     rows, status = train.locator("[data-checkpoint]"), train.get_by_role("status").first
     expect(rows.first).to_have_attribute("aria-label", re.compile("^step 0, loss"))
     for _ in range(3):
-        train.evaluate(CLICK_AS_STEPS_COME)
+        train.evaluate(CLICK_DURING_STEPS_SCRIPT)
         notebook.run("steps(model, 1, mirror)")
         expect(status).to_contain_text("All views show step 0")
         notebook.wait_until("not mirror.is_behind")

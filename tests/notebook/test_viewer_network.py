@@ -12,7 +12,7 @@ from traitlets import TraitError
 
 from nbglcnn import InputError, Viewer, transforms
 from nbglcnn.features.edits.records import Edit
-from nbglcnn.features.edits.weights import WeightLog, make_weight_edit
+from nbglcnn.features.edits.weight_log import WeightLog, make_weight_edit
 from nbglcnn.features.teaching.feature_vectors import FeatureExtractor
 from nbglcnn.features.teaching.host import NO_TEACHING_MESSAGE
 from nbglcnn.features.training.host import NO_TRAINING_MESSAGE
@@ -101,8 +101,8 @@ def test_patches_of_few_bytes_stay_patches_and_then_all_is_hashed_again(
     assert network.patches == [] and network.plan is not plan
     assert network.plan.hash == plan.hash
     assert network.graph.values[network.graph.parameters["3.bias"]].data[0] == 3
-    assert not network.hash_weights()
-    assert network.patch_parameter("3.bias", 0, 4.0) and network.hash_weights()
+    assert not network.merge_weight_patches()
+    assert network.patch_parameter("3.bias", 0, 4.0) and network.merge_weight_patches()
     np.testing.assert_allclose(network_output(network)[:, 0] - 4,
                                torch_output(make_model(), X)[:, 0]
                                - make_model()[3].bias[0].item(), atol=1e-5)  # fmt: skip
@@ -205,21 +205,21 @@ def test_edits_of_weights_go_back_and_forth_in_their_order(network: Network) -> 
     made_ = PatchRecorder(network)
     log, first = made_.log, made_.weight_value()
     for number in (1.0, 2.0, 3.0):
-        log.seek(log.add("3.bias", 0, number))
+        log.set_applied_count(log.add("3.bias", 0, number))
     assert (made_.weight_value(), log.applied_count, len(made_.patches)) == (3, 3, 3)
-    log.seek(1)
+    log.set_applied_count(1)
     assert (made_.weight_value(), log.applied_count) == (1, 1)
-    log.seek(0)
+    log.set_applied_count(0)
     assert made_.weight_value() == pytest.approx(first)
-    log.seek(3)
+    log.set_applied_count(3)
     assert made_.weight_value() == 3
     with pytest.raises(InputError, match="4 weight edits were requested; 3 are kept"):
-        log.seek(4)
-    log.seek(2)
+        log.set_applied_count(4)
+    log.set_applied_count(2)
     assert log.add("3.bias", 0, 9.0) == 3, "what was undone is forgotten"
-    log.seek(3)
+    log.set_applied_count(3)
     assert made_.weight_value() == 9
-    log.seek(2)
+    log.set_applied_count(2)
     assert made_.weight_value() == 2
 
 
@@ -227,23 +227,23 @@ def test_a_drag_replaces_its_own_last_edit_alone(network: Network) -> None:
     made_ = PatchRecorder(network)
     log, first = made_.log, made_.weight_value()
     assert not log.replace("3.bias", 0, 1.0), "there is none"
-    log.seek(log.add("3.bias", 0, 1.0))
+    log.set_applied_count(log.add("3.bias", 0, 1.0))
     assert log.replace("3.bias", 0, 2.0) and made_.weight_value() == 2
     assert not log.replace("3.bias", 1, 2.0)
     assert not log.replace("0.bias", 0, 2.0)
     assert log.applied_count == 1
-    log.seek(0)
+    log.set_applied_count(0)
     assert made_.weight_value() == pytest.approx(first), "the first of the drag"
     assert not log.replace("3.bias", 0, 5.0), "it is not made"
-    log.seek(1)
+    log.set_applied_count(1)
     assert made_.weight_value() == 2
     log.add("3.bias", 1, 7.0)
     log.discard_unapplied()
     with pytest.raises(InputError):
-        log.seek(2)
+        log.set_applied_count(2)
     log.clear()
     assert log.applied_count == 0 and made_.weight_value() == 2
-    log.seek(0)
+    log.set_applied_count(0)
     assert made_.weight_value() == 2
 
 
@@ -375,7 +375,7 @@ def test_a_selection_is_of_a_channel_that_is_there(network: Network) -> None:
             validate_selection(wrong, values)
 
 
-class Offset(nn.Module):
+class AddsOffset(nn.Module):
     """A layer with an integer buffer."""
 
     offset: torch.Tensor
@@ -389,7 +389,7 @@ class Offset(nn.Module):
 
 
 def test_whole_numbers_stay_whole() -> None:
-    graph = Network(Offset(), X[0, 0, :1, :3], observe="all", precision="float32").graph
+    graph = Network(AddsOffset(), X[0, 0, :1, :3], observe="all", precision="float32").graph
     assert make_weight_edit(graph, "offset", 1, 7.0).new == 7
     for values in (2.5, [1, 2, 0.5]):
         with pytest.raises(InputError, match=r"offset has the shape .3,. and int.* values"):

@@ -273,8 +273,8 @@ def test_nan_and_inf_are_drawn_in_a_colour_of_their_own(channels: int) -> None:
     viewer.close()
 
 
-def with_empty_batch(make: Callable[[nn.Module, np.ndarray], Viewer]) -> Viewer:
-    return make(NestedOutputs().eval(), np.zeros((0, 2, 3, 3), "float32"))
+def with_empty_batch(consume_model: Callable[[nn.Module, np.ndarray], Viewer]) -> Viewer:
+    return consume_model(NestedOutputs().eval(), np.zeros((0, 2, 3, 3), "float32"))
 
 
 def compare_with_identity(model: nn.Module, x: np.ndarray) -> Viewer:
@@ -345,7 +345,7 @@ def test_a_closed_viewer_says_so() -> None:
         _ = viewer.output
 
 
-NO_OPENGL = """
+NO_OPENGL_PROGRAM = """
 import sys
 sys.modules["moderngl"] = None
 import warnings; warnings.simplefilter("error")
@@ -366,7 +366,7 @@ print(viewer.activations.source)
 
 
 def test_without_opengl_the_framework_computes() -> None:
-    run = subprocess.run([sys.executable, "-c", NO_OPENGL], capture_output=True, text=True)
+    run = subprocess.run([sys.executable, "-c", NO_OPENGL_PROGRAM], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert run.stdout == f"reference (PyTorch {'.'.join(torch.__version__.split('.')[:2])})\n"
 

@@ -13,9 +13,9 @@ import nbglcnn
 from assertions import assert_equal
 from fault_injection import (
     CORRUPT_UPLOADS_SCRIPT,
-    LAST_VALUE,
-    LOSE_CONTEXT_AT,
-    MISCOMPILE_ALL,
+    LAST_EXAMPLE_VALUE,
+    LOSE_CONTEXT_AT_SCRIPT,
+    MISCOMPILE_ALL_REPLACEMENT,
     MISCOMPILE_SCRIPT,
     SKIP_DRAWS_SCRIPT,
 )
@@ -29,9 +29,9 @@ from nbglcnn.widget.parity import (
     value_spans,
 )
 from polling import retry_until_passes
-from viewer_models import IMPORTS, autoencoder, hook_values, pictures
+from viewer_models import IMPORTS_CELL, autoencoder, hook_values, pictures
 
-CORRUPT_FAST_KERNEL = [
+FAST_KERNEL_REPLACEMENT = [
     "MORE_ROWS",
     "finish(found, a0,",
     "finish(found, 1.01 * a0,",
@@ -43,7 +43,7 @@ def notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[Note
     with new_notebook(
         lab, browser("llvmpipe"), script=MISCOMPILE_SCRIPT + SKIP_DRAWS_SCRIPT
     ) as notebook:
-        notebook.run(IMPORTS)
+        notebook.run(IMPORTS_CELL)
         yield notebook
 
 
@@ -60,7 +60,7 @@ def parity_status(notebook: Notebook) -> str:
 
 def show_viewer(notebook: Notebook, seed: int) -> None:
     notebook.run("ipywidgets.Widget.close_all()")  # their shared shaders are freed too
-    notebook.clear()
+    notebook.delete_cells()
     notebook.run(f"viewer = Viewer(autoencoder({seed}), pictures({seed}))\nviewer")
 
 
@@ -83,7 +83,7 @@ def test_each_layer_is_looked_at_without_being_asked(notebook: Notebook) -> None
 
 
 def test_a_driver_that_miscompiles_the_fast_kernels_gets_plain_ones(notebook: Notebook) -> None:
-    notebook.page.evaluate("all => { window.miscompiled = all; }", [CORRUPT_FAST_KERNEL])
+    notebook.page.evaluate("all => { window.miscompiled = all; }", [FAST_KERNEL_REPLACEMENT])
     try:
         show_viewer(notebook, 93)
         found = parity_status(notebook)
@@ -101,7 +101,7 @@ def test_a_driver_that_miscompiles_the_fast_kernels_gets_plain_ones(notebook: No
 
 
 def test_what_no_kernel_mends_is_said_and_the_fast_ones_stay(notebook: Notebook) -> None:
-    notebook.page.evaluate("all => { window.miscompiled = all; }", [MISCOMPILE_ALL])
+    notebook.page.evaluate("all => { window.miscompiled = all; }", [MISCOMPILE_ALL_REPLACEMENT])
     try:
         show_viewer(notebook, 94)
         found = parity_status(notebook)
@@ -138,7 +138,7 @@ def test_a_device_that_goes_wrong_after_the_first_check_is_noticed(notebook: Not
 
 def test_a_device_that_goes_wrong_is_noticed_beside_a_live_source(notebook: Notebook) -> None:
     notebook.run("ipywidgets.Widget.close_all()")
-    notebook.clear()
+    notebook.delete_cells()
     notebook.run(
         "import nbglcnn\n"
         "images = np.random.default_rng(3).integers(0, 256, (3000, 22, 18), np.uint8)\n"
@@ -159,10 +159,10 @@ def test_equal_examples_that_differ_by_a_bit_after_the_first_check_are_noticed(
     notebook: Notebook,
 ) -> None:
     notebook.run("ipywidgets.Widget.close_all()")
-    notebook.clear()
+    notebook.delete_cells()
     notebook.run(
         "one, two = pictures(97, 1), pictures(98, 1)\n"
-        f"one.ravel()[-1] = two.ravel()[-1] = {LAST_VALUE}\n"
+        f"one.ravel()[-1] = two.ravel()[-1] = {LAST_EXAMPLE_VALUE}\n"
         "model = nn.Sequential(nn.Conv2d(1, 3, 1), nn.ReLU()).eval()\n"
         "nn.init.ones_(model[0].weight)\n"
         "viewer = Viewer(model, np.concatenate([one, one, one]))\nviewer"
@@ -189,7 +189,7 @@ def test_a_lost_context_is_followed_by_another_check(notebook: Notebook) -> None
         ".timestamp)"
     )
     first = notebook.evaluate_silently(now)
-    notebook.page.evaluate(LOSE_CONTEXT_AT, "drawArrays")
+    notebook.page.evaluate(LOSE_CONTEXT_AT_SCRIPT, "drawArrays")
     notebook.run("viewer.input = pictures(99)")
 
     def is_later() -> None:

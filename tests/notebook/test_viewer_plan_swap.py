@@ -10,9 +10,9 @@ from playwright.sync_api import Browser, expect
 from jupyter_lab import LabServer, Notebook, local_page, new_notebook
 from lab_training import (
     SETUP_CELL,
-    WAIT_WHILE,
+    WAIT_WHILE_CELL,
     assert_trained_equally,
-    make_training,
+    make_model_and_data,
     read_json,
     run_steps,
     start_paused_training,
@@ -62,9 +62,9 @@ def test_a_frozen_layer_stays_and_learns_again(notebook: Notebook) -> None:
     assert "frozen: nothing isn't trained; trained are 0.weight" in error
     assert read_json(notebook, "list(training.frozen)") == []
     notebook.run("training.reset()")
-    notebook.run(WAIT_WHILE.format("training.step_count"))
+    notebook.run(WAIT_WHILE_CELL.format("training.step_count"))
     first = notebook.read_array("viewer.state_dict()['0.weight'].numpy()")
-    np.testing.assert_array_equal(first, make_training()[0].state_dict()["0.weight"].numpy())
+    np.testing.assert_array_equal(first, make_model_and_data()[0].state_dict()["0.weight"].numpy())
     notebook.run("training.stop()")
 
 
@@ -89,7 +89,7 @@ def test_a_reload_goes_on_from_what_the_page_has_sent(notebook: Notebook) -> Non
     notebook.save()
     notebook.page.reload()
     notebook.wait_restarted()
-    notebook.run(WAIT_WHILE.format("viewer._training['training']['swap_count'] == 0"))
+    notebook.run(WAIT_WHILE_CELL.format("viewer._training['training']['swap_count'] == 0"))
     # The page may have reported once more that it sees a training run by another page.
     notebook.run(
         "from nbglcnn.features.training.messages import StepReport\nimport msgspec\n"
@@ -110,7 +110,7 @@ def test_a_bend_in_mid_training_acts_on_what_is_learned(notebook: Notebook) -> N
     start_paused_training(notebook)
     notebook.run(
         "bend = viewer.bend('2', nbglcnn.transforms.multiply(0.25), channels=[1, 6])\n"
-        + WAIT_WHILE.format("viewer._training['training']['swap_count'] == 0")
+        + WAIT_WHILE_CELL.format("viewer._training['training']['swap_count'] == 0")
     )
     run_steps(notebook, "4", 8)
     notebook.run("bend.enabled = False")
@@ -135,10 +135,10 @@ def test_a_bend_in_mid_training_acts_on_what_is_learned(notebook: Notebook) -> N
 def test_another_tab_shows_the_curve_and_the_weights_of_the_one_that_trains(
     notebook: Notebook, lab: LabServer, browser: Callable[[str], Browser]
 ) -> None:
-    notebook.clear(1)
+    notebook.delete_cells(1)
     start_paused_training(notebook)
     run_steps(notebook, "20", 24)
-    notebook.run(WAIT_WHILE.format("viewer.network.carried_weights.step < 24"))
+    notebook.run(WAIT_WHILE_CELL.format("viewer.network.carried_weights.step < 24"))
     notebook.save()
     maps = ".nbglcnn canvas[data-maps][data-drawn]"
     drawn = "all => all.map((one) => one.dataset.maps + one.toDataURL())"
@@ -169,7 +169,7 @@ def test_another_tab_shows_the_curve_and_the_weights_of_the_one_that_trains(
         ]
         # This training goes on while the other one trains, and reports its end.
         run_steps(notebook, "4", 28)
-        notebook.run(WAIT_WHILE.format("viewer.network.carried_weights.step < 28"))
+        notebook.run(WAIT_WHILE_CELL.format("viewer.network.carried_weights.step < 28"))
         viewer.get_by_role("tab", name="Train").click()
         expect(viewer.locator("[data-now]")).to_contain_text("step 28", timeout=20_000)
         notebook.run("training.stop()")

@@ -9,8 +9,8 @@ from jupyter_client.manager import start_new_kernel
 
 from nbglcnn.load.torch.preimport import MODULES
 
-IMPORTS = "import asyncio, gc, sys, warnings\nimport torch\nfrom nbglcnn import Viewer"
-MODEL = """
+IMPORTS_CELL = "import asyncio, gc, sys, warnings\nimport torch\nfrom nbglcnn import Viewer"
+MODEL_CELL = """
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -57,7 +57,7 @@ def kernel() -> Iterator[KernelClient]:
 
 
 def test_an_idle_kernel_imports_what_an_export_needs_and_says_nothing(kernel: KernelClient) -> None:
-    assert kernel.run_printed(IMPORTS) == ""
+    assert kernel.run_printed(IMPORTS_CELL) == ""
     needed = f"all(name in sys.modules for name in {MODULES!r})"
     assert kernel.run_printed(f"print({needed})") == "False\n", (
         "the cell that imports waits for none"
@@ -70,7 +70,7 @@ def test_an_idle_kernel_imports_what_an_export_needs_and_says_nothing(kernel: Ke
 
 
 def test_a_cell_says_which_network_it_is_and_what_is_done(kernel: KernelClient) -> None:
-    kernel.run(IMPORTS + MODEL)
+    kernel.run(IMPORTS_CELL + MODEL_CELL)
     told = kernel.run("viewer = Viewer(Net().eval(), torch.zeros(1, 3, 8, 8))")
     shown = [c["data"]["text/plain"] for kind, c in told if kind.endswith("display_data")]
     assert shown[0] == "Net: 1 layer, 112 parameters\nConv2d"
@@ -82,7 +82,7 @@ def test_a_cell_says_which_network_it_is_and_what_is_done(kernel: KernelClient) 
 
 
 def test_nothing_is_left_of_it_behind_an_error(kernel: KernelClient) -> None:
-    kernel.run(IMPORTS + MODEL)
+    kernel.run(IMPORTS_CELL + MODEL_CELL)
     told = kernel.run("Viewer(Net().eval(), torch.zeros(1, 4, 8, 8))")
     shown = [c["data"]["text/plain"] for kind, c in told if kind.endswith("display_data")]
     assert shown[0].startswith("Net: ")

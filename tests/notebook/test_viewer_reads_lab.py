@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, expect
 
 from assertions import assert_equal
 from jupyter_lab import LabServer, Notebook, new_notebook
-from viewer_models import IMPORTS, autoencoder, hook_values, layer_chain, pictures
+from viewer_models import IMPORTS_CELL, autoencoder, hook_values, layer_chain, pictures
 
 SEED = 20
 
@@ -25,7 +25,8 @@ def notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[Note
     """A shared notebook with `model`, `x` and `viewer`; each test leaves it unchanged."""
     with new_notebook(lab, browser("llvmpipe")) as notebook:
         notebook.run(
-            IMPORTS + f"model, x = autoencoder({SEED}), pictures({SEED})\nviewer = Viewer(model, x)"
+            IMPORTS_CELL
+            + f"model, x = autoencoder({SEED}), pictures({SEED})\nviewer = Viewer(model, x)"
         )
         notebook.run("viewer")
         yield notebook
@@ -50,7 +51,7 @@ def test_every_layer_is_what_pytorch_hooks_see_and_was_read_from_the_pages_gl(
 ) -> None:
     seed = 31 if backend == "llvmpipe" else 30
     with new_notebook(lab, browser(backend)) as notebook:
-        notebook.run(IMPORTS)
+        notebook.run(IMPORTS_CELL)
         notebook.page.evaluate("() => { window.probe.keep = true; }")
         # Read in the cell that creates the viewer, before it is displayed.
         cell = f"model, x = autoencoder({seed}), pictures({seed})\nviewer = Viewer(model, x)\n"
@@ -71,7 +72,7 @@ def test_shapes_nobody_thought_of_come_back_from_the_page_too(
     lab: LabServer, browser: Callable[[str], Browser], sweep_backend: str
 ) -> None:
     with new_notebook(lab, browser(sweep_backend)) as notebook:
-        notebook.run(IMPORTS)
+        notebook.run(IMPORTS_CELL)
 
         @given(st.lists(st.sampled_from("cdtbrsp"), min_size=2, max_size=6), st.integers(0, 2**31))
         @settings(max_examples=4, deadline=None, derandomize=True, database=None)
@@ -526,9 +527,9 @@ def test_another_thread_reads_once_the_cell_has_ended(notebook: Notebook) -> Non
     )
 
 
-def picture_difference(mine: np.ndarray, shot: Image.Image) -> float:
+def picture_difference(rendered: np.ndarray, screenshot: Image.Image) -> float:
     """The share of pixels of two blurred pictures that differ clearly."""
-    pictures = (Image.fromarray(mine), shot)
+    pictures = (Image.fromarray(rendered), screenshot)
     blurred = (np.asarray(one.reduce(4), int) for one in pictures)
     return float((np.abs(np.subtract(*blurred)).max(-1) > 50).mean())
 

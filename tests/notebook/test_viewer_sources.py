@@ -33,7 +33,7 @@ from nbglcnn import (
     Webcam,
     transforms,
 )
-from nbglcnn.features.edits.records import Edit, to_dict
+from nbglcnn.features.edits.records import Edit, edits_to_dicts
 from nbglcnn.features.export import export as exporting
 from nbglcnn.features.sources import input_feed
 from nbglcnn.features.sources.picture import Picture
@@ -46,7 +46,7 @@ from viewer_models import TwoInputs, autoencoder, hook_values, pictures
 
 SEED = 5
 RANDOM = np.random.default_rng(SEED)
-MP4 = b"\0\0\0\x20ftypisom\0\0\x02\0isomiso2avc1mp41" + bytes(100)
+MP4_BYTES = b"\0\0\0\x20ftypisom\0\0\x02\0isomiso2avc1mp41" + bytes(100)
 
 
 def live_frame() -> np.ndarray:
@@ -74,7 +74,7 @@ def page(viewer: Viewer) -> ScriptedPage:
 DATASET_IMAGES = RANDOM.integers(0, 256, (40, 22, 18), np.uint8)
 
 
-def as_input(item: np.ndarray) -> np.ndarray:
+def item_as_input(item: np.ndarray) -> np.ndarray:
     found: np.ndarray = (item.astype(np.float32) / np.float32(255))[None, None]
     return found
 
@@ -98,7 +98,7 @@ def test_a_source_is_told_before_the_state_that_is_of_it(
     told = msgspec.convert(viewer.get_state()["_source"]["source"], Source)
     assert (told.kind, told.count, told.index, told.dtype) == ("images", 40, 3, "uint8")
     # The state already has the input, which the page also reports.
-    np.testing.assert_array_equal(page.current_inputs()[0], as_input(DATASET_IMAGES[3]))
+    np.testing.assert_array_equal(page.current_inputs()[0], item_as_input(DATASET_IMAGES[3]))
 
 
 def test_what_is_no_source_or_does_not_fit_is_refused_and_the_old_one_stays(
@@ -156,7 +156,7 @@ def test_the_record_follows_the_page_and_can_be_observed(
 
 
 def test_a_page_goes_back_to_what_python_has_given(viewer: Viewer, page: ScriptedPage) -> None:
-    images, film = Images(DATASET_IMAGES), Video(MP4, title="film.mp4")
+    images, film = Images(DATASET_IMAGES), Video(MP4_BYTES, title="film.mp4")
     viewer.source = images
     of_images = dict(viewer.get_state()["_source"]["source"])
     viewer.source = film
@@ -165,8 +165,8 @@ def test_a_page_goes_back_to_what_python_has_given(viewer: Viewer, page: Scripte
     page.set_source(**{**of_images, "index": 5})
     assert viewer.source == images.at(5)
     page.set_source(**{**of_film, "owner": "p"})
-    assert viewer.source == replace(film, owner="p") and viewer.source.data is MP4
-    assert page.request_blob(of_film["data"]) == MP4
+    assert viewer.source == replace(film, owner="p") and viewer.source.data is MP4_BYTES
+    assert page.request_blob(of_film["data"]) == MP4_BYTES
     assert page.request_blob(f"{of_images['data']}.0") == DATASET_IMAGES.tobytes()
 
 
@@ -201,7 +201,7 @@ def test_what_a_page_may_not_say_is_told_back(viewer: Viewer, page: ScriptedPage
         assert viewer.get_state()["_source"] == told and viewer.source is source, words
         assert sent, f"the page would keep {words}"
         sent.clear()
-    np.testing.assert_array_equal(viewer.input, as_input(DATASET_IMAGES[2]))
+    np.testing.assert_array_equal(viewer.input, item_as_input(DATASET_IMAGES[2]))
 
 
 def test_what_a_page_said_before_it_heard_of_pythons_source_is_not_taken(
@@ -249,9 +249,9 @@ def test_linked_viewers_have_one_source() -> None:
     first, second = one_example_viewer(), one_example_viewer()
     link = traitlets.link((first, "source"), (second, "source"))
     first.source = Images(DATASET_IMAGES, index=6)
-    np.testing.assert_array_equal(second.input, as_input(DATASET_IMAGES[6]))
+    np.testing.assert_array_equal(second.input, item_as_input(DATASET_IMAGES[6]))
     second.source = second.source.at(7)
-    np.testing.assert_array_equal(first.input, as_input(DATASET_IMAGES[7]))
+    np.testing.assert_array_equal(first.input, item_as_input(DATASET_IMAGES[7]))
     link.unlink()
     with first.hold_trait_notifications():
         first.source = Noise(1)
@@ -273,9 +273,9 @@ def test_blocks_come_when_they_are_asked_for(viewer: Viewer, page: ScriptedPage)
     for name in (f"{told['data']}.1", told["data"], "other.0"):
         assert page.request_blob(name) is None
     assert viewer._connection.resent_blobs == 0  # nothing was lost
-    film = Video(MP4 * 40_000, title="large.mp4")
+    film = Video(MP4_BYTES * 40_000, title="large.mp4")
     viewer.source = film
-    assert page.request_blob(viewer.get_state()["_source"]["source"]["data"]) == MP4 * 40_000
+    assert page.request_blob(viewer.get_state()["_source"]["source"]["data"]) == MP4_BYTES * 40_000
 
 
 def test_floats_travel_without_rounding(viewer: Viewer, page: ScriptedPage) -> None:
@@ -323,7 +323,7 @@ def test_what_stays_is_adopted_and_shown_by_others(viewer: Viewer) -> None:
     np.testing.assert_array_equal(viewer.network.input_arrays[0], shown)
 
 
-def count_calls(work: Callable[[], object]) -> int:
+def count_calls(function: Callable[[], object]) -> int:
     """Count the calls of Python and C functions."""
     count = 0
 
@@ -333,7 +333,7 @@ def count_calls(work: Callable[[], object]) -> int:
 
     sys.setprofile(follow)
     try:
-        work()
+        function()
     finally:
         sys.setprofile(None)
     return count
@@ -545,7 +545,7 @@ def test_a_page_edits_while_another_source_is_set(
     answer = page.answer_read
 
     def edited(read: dict[str, Any]) -> None:
-        viewer.set_state({"_edits": {"edits": to_dict((edit,)), "weights": 0}})
+        viewer.set_state({"_edits": {"edits": edits_to_dicts((edit,)), "weights": 0}})
         answer(read)
 
     monkeypatch.setattr(page, "answer_read", edited)
@@ -628,7 +628,7 @@ def test_a_batch_becomes_its_first_example_with_weights_and_edits() -> None:
             )
         return hook_values(mine, x)
 
-    x = Noise(3).tensor(viewer.network.plan.inputs[0], None)
+    x = Noise(3).current_input_array(viewer.network.plan.inputs[0], None)
     np.testing.assert_array_equal(viewer.input, x)
     for key, value in viewer.activations.to_dict().items():
         assert_equal(value, expected(x)[key], name=key)
@@ -707,7 +707,7 @@ def test_one_of_several_inputs_is_fed_and_the_others_stay() -> None:
     viewer.source = Webcam()
     assert viewer.get_state()["_source"]["source"]["input"] == keys[1] and viewer.source == Webcam()
     viewer.source = Noise(7, input=keys[0])
-    expected = Noise(7).tensor(viewer.network.plan.inputs[0], None)
+    expected = Noise(7).current_input_array(viewer.network.plan.inputs[0], None)
     first, second = viewer.input
     np.testing.assert_array_equal(first, expected)
     np.testing.assert_array_equal(second, noise.numpy())
@@ -726,20 +726,20 @@ def test_without_a_page_python_computes_what_it_has(viewer: Viewer) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         viewer.source = Images(DATASET_IMAGES, index=4)
-        expected = hook_values(autoencoder(SEED), as_input(DATASET_IMAGES[4]))
+        expected = hook_values(autoencoder(SEED), item_as_input(DATASET_IMAGES[4]))
         for key, value in viewer.activations.to_dict().items():
             assert_equal(value, expected[key], name=key)
         assert viewer.verify().ok
         before = viewer.network.snapshot(0)
         viewer.source = viewer.source.at(5)
         assert viewer.network.snapshot(0) != before
-        np.testing.assert_array_equal(viewer.input, as_input(DATASET_IMAGES[5]))
+        np.testing.assert_array_equal(viewer.input, item_as_input(DATASET_IMAGES[5]))
         viewer.source = Noise(6)
         np.testing.assert_array_equal(
-            viewer.input, Noise(6).tensor(viewer.network.plan.inputs[0], None)
+            viewer.input, Noise(6).current_input_array(viewer.network.plan.inputs[0], None)
         )
         last = viewer.input
-        for source in (Webcam(), Video(MP4), Drawing(), None):
+        for source in (Webcam(), Video(MP4_BYTES), Drawing(), None):
             viewer.source = source
             np.testing.assert_array_equal(viewer.input, last)
 
@@ -768,15 +768,15 @@ def test_an_exported_page_has_the_source_with_all_it_was_given(
     plan = Plan.from_bytes(blobs[0]) if hasattr(Plan, "from_bytes") else viewer.network.plan
     assert len(plan.inputs) == 1
     np.testing.assert_array_equal(
-        np.frombuffer(blobs[1], np.float32), as_input(DATASET_IMAGES[7]).ravel()
+        np.frombuffer(blobs[1], np.float32), item_as_input(DATASET_IMAGES[7]).ravel()
     )
     named = dict(zip(exported["blobs"], blobs[2:], strict=True))
     assert named[f"{told['data']}.0"] == DATASET_IMAGES.tobytes()
     assert json.loads(named[told["labels"]])[:5] == [0, 1, 2, 3, 0]
     assert json.loads(named[told["classes"]]) == list("abcd")
-    viewer.source = Video(MP4)
+    viewer.source = Video(MP4_BYTES)
     exported, blobs = read_export(viewer.to_html(tmp_path / "a.html"))
-    assert exported["blobs"] == [exported["source"]["data"], "samples"] and blobs[-2] == MP4
+    assert exported["blobs"] == [exported["source"]["data"], "samples"] and blobs[-2] == MP4_BYTES
     monkeypatch.setattr(exporting, "MAX_SOURCE_BYTES", 100)
     with pytest.raises(
         InputError, match="the source has 132 bytes; an exported page takes at most 100"
@@ -843,7 +843,7 @@ def test_a_comparison_takes_sources_and_the_input_of_a_live_viewer(
     with pytest.warns(UserWarning, match="the first of 3"):
         batch.source = Images(DATASET_IMAGES, index=2)
     a, b = (
-        hook_values(model, as_input(DATASET_IMAGES[2]))["encoder.1"]
+        hook_values(model, item_as_input(DATASET_IMAGES[2]))["encoder.1"]
         for model in (autoencoder(SEED), other)
     )
     found = batch["encoder.1"]

@@ -10,9 +10,9 @@ from playwright.sync_api import Browser, expect
 from torch.nn import functional as F
 
 from assertions import assert_equal
-from fault_injection import LOSE_CONTEXT_AT
+from fault_injection import LOSE_CONTEXT_AT_SCRIPT
 from jupyter_lab import LabServer, Notebook, new_notebook
-from lab_training import SETUP_CELL, make_training, read_json, train_shown_viewer
+from lab_training import SETUP_CELL, make_model_and_data, read_json, start_training_in_viewer
 from training_checks import train_in_torch
 
 
@@ -29,7 +29,7 @@ def test_a_training_in_the_page_is_pytorchs(notebook: Notebook) -> None:
         "training = viewer.train((x, y), 'cross_entropy', nbglcnn.SGD(0.05, momentum=0.9), 16,\n"
         "                        steps=25, shuffle=False, held_out=0.2)\nawait training.done"
     )
-    model, x, y = make_training()
+    model, x, y = make_model_and_data()
     right = train_in_torch(
         model, x[:48], y[:48], F.cross_entropy,
         lambda p: torch.optim.SGD(p, 0.05, momentum=0.9), steps=25, size=16,
@@ -76,7 +76,7 @@ def test_it_pauses_goes_on_begins_again_and_follows_the_rate(notebook: Notebook)
     notebook.run("training.reset()\nawait asyncio.sleep(1)")
     assert read_json(notebook, "[training.step_count, training.state]") == [0, "paused"]
     first = notebook.read_array("viewer.state_dict()['5.weight'].numpy()")
-    assert_equal(first, make_training()[0].state_dict()["5.weight"].numpy(), rtol=0)
+    assert_equal(first, make_model_and_data()[0].state_dict()["5.weight"].numpy(), rtol=0)
     notebook.run("training.resume()\n" + wait.format("training.step_count < 2"))
     notebook.run("training.stop()")
     assert read_json(notebook, "[training.state, viewer.network.carried_weights is None]") == [
@@ -94,7 +94,7 @@ def test_after_a_lost_context_it_goes_on_from_the_last_state(notebook: Notebook)
     notebook.run(wait.format("training.step_count < 4"))
     notebook.run("training.pause()\n" + wait.format("training.state != 'paused'"))
     notebook.run("await asyncio.sleep(0.5)\ntraining.resume()")
-    notebook.page.evaluate(LOSE_CONTEXT_AT, "drawArrays")
+    notebook.page.evaluate(LOSE_CONTEXT_AT_SCRIPT, "drawArrays")
     assert "continues from step" in notebook.run(wait.format("not training.message")
                                                + "\nprint(training.message)").text  # fmt: skip
     notebook.run(wait.format("training.step_count < 12") + "\ntraining.stop()")
@@ -110,9 +110,9 @@ def test_another_input_in_between_leaves_what_was_learned(notebook: Notebook) ->
     notebook.run("training.pause()\n" + wait.format("training.state != 'paused'"))
     notebook.run("await asyncio.sleep(1)")  # the page sends its weights
     before = notebook.read_array("viewer.state_dict()['5.weight'].numpy()")
-    assert np.abs(before - make_training()[0].state_dict()["5.weight"].numpy()).max() > 1e-3
+    assert np.abs(before - make_model_and_data()[0].state_dict()["5.weight"].numpy()).max() > 1e-3
     output = notebook.read_array("viewer.run(x[5:6].astype('f') / 255)")
-    model, x, _ = make_training()
+    model, x, _ = make_model_and_data()
     state = read_json(notebook, "{n: t.tolist() for n, t in viewer.state_dict().items()}")
     assert isinstance(state, dict)
     model.load_state_dict({name: torch.tensor(numbers) for name, numbers in state.items()})
@@ -141,14 +141,14 @@ def test_checkpoints_are_looked_at_and_gone_back_to(notebook: Notebook) -> None:
     row = tab.locator(".nbg-checkpoints [role=option]")
     expect(row.first).to_be_visible()
     expect(tab.locator(".nbg-train[data-phase=paused]")).to_be_visible()
-    first = make_training()[0].state_dict()["5.weight"].numpy()
+    first = make_model_and_data()[0].state_dict()["5.weight"].numpy()
     now = notebook.read_array("viewer.state_dict()['5.weight'].numpy()")
     losses = np.array(read_json(notebook, "training.losses.tolist()"))
     assert np.abs(now - first).max() > 1e-3
     row.first.click()
     expect(tab.get_by_text("all views show step 0")).to_be_visible()
     assert_equal(notebook.read_array("viewer.state_dict()['5.weight'].numpy()"), first, rtol=0)
-    model, x, _ = make_training()
+    model, x, _ = make_model_and_data()
     with torch.no_grad():
         output = notebook.read_array("viewer.run(x[5:6].astype('f') / 255)")
         assert_equal(output, model(x[5:6]).numpy(), rtol=1e-4)
@@ -194,7 +194,7 @@ def test_a_step_that_gives_nan_names_the_first_layer_that_went_wrong(notebook: N
 
 
 # A feature that adds the gradient of the 4th logit with respect to the input.
-ADD_GRADIENT = """
+ADD_GRADIENT_CELL = """
 from dataclasses import replace
 from nbglcnn.gradients.vjp import add_vjp
 from nbglcnn.graph import Key
@@ -218,9 +218,9 @@ def test_a_gradient_that_another_feature_adds_follows_the_steps_of_a_training(
     notebook: Notebook,
 ) -> None:
     notebook.run("viewer = Viewer(model, torch.rand(1, 1, 14, 14), timeout=60)\nviewer")
-    notebook.run(ADD_GRADIENT)
+    notebook.run(ADD_GRADIENT_CELL)
     given = torch.from_numpy(notebook.read_array("given.numpy()")).requires_grad_()
-    model, x, y = make_training()
+    model, x, y = make_model_and_data()
 
     def check(trained: torch.nn.Module) -> None:
         found = notebook.read_array("viewer.activations['unit.gradient']")
@@ -228,7 +228,7 @@ def test_a_gradient_that_another_feature_adds_follows_the_steps_of_a_training(
         np.testing.assert_allclose(found, right.numpy(), atol=1e-3 * float(right.abs().max()))
 
     check(model)
-    train_shown_viewer(notebook)
+    start_training_in_viewer(notebook)
     right = train_in_torch(
         model, x[:48], y[:48], F.cross_entropy,
         lambda p: torch.optim.SGD(p, 0.05, momentum=0.9), steps=4, size=16,

@@ -11,15 +11,15 @@ from torch import nn
 from nbglcnn import PageTimeout, Viewer, transforms
 from scripted_page import FakeComm
 
-X = np.random.default_rng(4).random((12, 1, 6, 6), np.float32)
-Y = np.arange(12) % 3
+INPUTS = np.random.default_rng(4).random((12, 1, 6, 6), np.float32)
+TARGETS = np.arange(12) % 3
 
 
 @pytest.fixture(scope="module")
 def shared_viewer() -> Iterator[Viewer]:
     torch.manual_seed(8)
     model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(32, 3)).eval()
-    viewer = Viewer(model, X[:1], timeout=5)
+    viewer = Viewer(model, INPUTS[:1], timeout=5)
     FakeComm(viewer).open_page()
     yield viewer
     viewer.close()
@@ -30,7 +30,7 @@ def viewer(shared_viewer: Viewer) -> Viewer:
     """A Viewer whose page has learned of a running training."""
     stop_training(shared_viewer)
     shared_viewer.bends.clear()
-    shared_viewer.train((X, Y), "cross_entropy", batch_size=4, held_out=0)
+    shared_viewer.train((INPUTS, TARGETS), "cross_entropy", batch_size=4, held_out=0)
     return shared_viewer
 
 
@@ -67,14 +67,14 @@ class FakeTrainingPage:
         self.viewer._handle_custom_msg(message, [memoryview(data)])
 
 
-def set_numbers(viewer: Viewer, **numbers: float) -> None:
+def set_training_numbers(viewer: Viewer, **numbers: float) -> None:
     """Set numbers of the training, as a cell does."""
     assert viewer.training is not None
     for name, number in numbers.items():
         setattr(viewer.training, name, number)
 
 
-def published_training(viewer: Viewer) -> tuple[Any, ...]:
+def last_sent_training_state(viewer: Viewer) -> tuple[Any, ...]:
     """The last values sent to pages: state, learning rate, noise."""
     record = viewer.get_state()["_training"]["training"]
     return record["state"], record["lr"], record["noise"]
@@ -82,50 +82,50 @@ def published_training(viewer: Viewer) -> tuple[Any, ...]:
 
 def test_a_pause_holds_that_python_gets_behind_its_own_words(viewer: Viewer) -> None:
     page = FakeTrainingPage(viewer)
-    set_numbers(viewer, noise=0.25)
+    set_training_numbers(viewer, noise=0.25)
     page.change(state="paused")
     assert viewer.training is not None and viewer.training.state == "paused"
-    assert published_training(viewer) == ("paused", 0.001, 0.25)
+    assert last_sent_training_state(viewer) == ("paused", 0.001, 0.25)
     page.change(lr=0.5)
     page.change(lr=0.125)
-    assert published_training(viewer) == ("paused", 0.125, 0.25)
+    assert last_sent_training_state(viewer) == ("paused", 0.125, 0.25)
     # A page that has Python's noise but not yet its pause doesn't undo the pause.
     page.sequence += 1
     page.change(state="running", noise=0.25, lr=0.0625)
-    assert published_training(viewer) == ("paused", 0.0625, 0.25)
+    assert last_sent_training_state(viewer) == ("paused", 0.0625, 0.25)
 
 
 def test_what_both_have_changed_is_as_python_has_it(viewer: Viewer) -> None:
     page = FakeTrainingPage(viewer)
-    set_numbers(viewer, lr=0.5)
+    set_training_numbers(viewer, lr=0.5)
     page.change(lr=0.125, noise=0.25)
-    assert published_training(viewer) == ("running", 0.5, 0.25)
+    assert last_sent_training_state(viewer) == ("running", 0.5, 0.25)
     assert viewer.training is not None and viewer.training.lr == 0.5
     page.change(state="paused")
-    assert published_training(viewer) == ("paused", 0.5, 0.25)
+    assert last_sent_training_state(viewer) == ("paused", 0.5, 0.25)
 
 
 def test_a_pause_during_a_plan_swap_holds_after_it(viewer: Viewer) -> None:
     page = FakeTrainingPage(viewer)
     viewer.bend("0", transforms.multiply(2.0))
-    assert published_training(viewer)[0] == "handing"
+    assert last_sent_training_state(viewer)[0] == "handing"
     page.change(state="paused", lr=0.5)
-    assert published_training(viewer) == ("handing", 0.5, 0.0)
+    assert last_sent_training_state(viewer) == ("handing", 0.5, 0.0)
     assert viewer.training is not None and viewer.training.state == "paused"
     assert viewer.training.state == "paused"
     page = FakeTrainingPage(viewer)
-    set_numbers(viewer, noise=0.25)
+    set_training_numbers(viewer, noise=0.25)
     page.change(lr=0.125)
-    assert published_training(viewer) == ("handing", 0.125, 0.25)
+    assert last_sent_training_state(viewer) == ("handing", 0.125, 0.25)
     assert viewer.training.state == "paused"
     # Another page has not received the pause.
     page.sequence -= 1
     page.change(lr=0.0625)
-    assert published_training(viewer) == ("handing", 0.0625, 0.25)
+    assert last_sent_training_state(viewer) == ("handing", 0.0625, 0.25)
     page = FakeTrainingPage(viewer)
     viewer.training.resume()
     page.change(state="paused", noise=0.5)
-    assert published_training(viewer) == ("handing", 0.0625, 0.5)
+    assert last_sent_training_state(viewer) == ("handing", 0.0625, 0.5)
     assert viewer.training.state == "running"
 
 
@@ -133,10 +133,10 @@ def test_a_batch_size_that_comes_late_is_handed_over_and_a_wrong_one_refused(
     viewer: Viewer,
 ) -> None:
     page = FakeTrainingPage(viewer)
-    set_numbers(viewer, noise=0.25)
+    set_training_numbers(viewer, noise=0.25)
     page.change(batch_size=6)
     assert viewer.get_state()["_training"]["training"]["batch_size"] == 6
-    assert published_training(viewer)[0] == "handing"
+    assert last_sent_training_state(viewer)[0] == "handing"
     with pytest.warns(UserWarning, match="batch_size=13"):
         page.change(batch_size=13)
     assert viewer.get_state()["_training"]["training"]["batch_size"] == 4
@@ -144,10 +144,10 @@ def test_a_batch_size_that_comes_late_is_handed_over_and_a_wrong_one_refused(
 
 def test_another_batch_size_keeps_the_number_of_remaining_examples(viewer: Viewer) -> None:
     stop_training(viewer)
-    viewer.train((X, Y), "cross_entropy", batch_size=4, steps=5, held_out=0)
+    viewer.train((INPUTS, TARGETS), "cross_entropy", batch_size=4, steps=5, held_out=0)
     page = FakeTrainingPage(viewer)
     page.change(batch_size=8)
-    assert published_training(viewer)[0] == "handing"
+    assert last_sent_training_state(viewer)[0] == "handing"
     page.send_state(step=2)
     # 3 steps of 4 examples equal one and a half steps of 8.
     assert viewer.network.carried_weights is not None
@@ -159,10 +159,10 @@ def test_another_training_takes_nothing_of_the_one_before(viewer: Viewer) -> Non
     page = FakeTrainingPage(viewer)
     stop_training(viewer)
     page.change(lr=0.5)
-    assert published_training(viewer) == ("stopped", 0.001, 0.0)
-    viewer.train((X, Y), "cross_entropy", batch_size=4, held_out=0)
+    assert last_sent_training_state(viewer) == ("stopped", 0.001, 0.0)
+    viewer.train((INPUTS, TARGETS), "cross_entropy", batch_size=4, held_out=0)
     page.change(state="paused", noise=0.5)
-    assert published_training(viewer) == ("running", 0.001, 0.0)
+    assert last_sent_training_state(viewer) == ("running", 0.001, 0.0)
     page.sequence = -5
     page.change(id=viewer.get_state()["_training"]["training"]["id"])
-    assert published_training(viewer) == ("running", 0.001, 0.0)
+    assert last_sent_training_state(viewer) == ("running", 0.001, 0.0)

@@ -7,11 +7,11 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from assertions import assert_equal
-from fault_injection import LOSE_CONTEXT_AT
+from fault_injection import LOSE_CONTEXT_AT_SCRIPT
 from jupyter_lab import LabServer, Notebook, new_notebook
 from lab_training import (
     SETUP_CELL,
-    WAIT_WHILE,
+    WAIT_WHILE_CELL,
     assert_trained_equally,
     read_json,
     run_steps,
@@ -33,7 +33,7 @@ def test_it_bends_reloads_is_interrupted_loses_its_context_and_gives_its_weights
 ) -> None:
     start_paused_training(notebook)
     notebook.run("bend = viewer.bend('2', nbglcnn.transforms.multiply(0.25), channels=[1, 6])")
-    notebook.run(WAIT_WHILE.format("viewer._training['training']['swap_count'] == 0"))
+    notebook.run(WAIT_WHILE_CELL.format("viewer._training['training']['swap_count'] == 0"))
     notebook.run("training.lr = 0.02")
     run_steps(notebook, "4", 8)
 
@@ -41,7 +41,7 @@ def test_it_bends_reloads_is_interrupted_loses_its_context_and_gives_its_weights
     notebook.save()
     notebook.page.reload()
     notebook.wait_restarted()
-    notebook.run(WAIT_WHILE.format("viewer._training['training']['swap_count'] < 2"))
+    notebook.run(WAIT_WHILE_CELL.format("viewer._training['training']['swap_count'] < 2"))
     run_steps(notebook, "2", 10)
 
     # Interrupting a cell that waits for the end does not stop the training.
@@ -49,22 +49,22 @@ def test_it_bends_reloads_is_interrupted_loses_its_context_and_gives_its_weights
     expect(notebook.page.get_by_text("waits", exact=True).last).to_be_visible()
     notebook.interrupt()
     assert "Interrupt" in notebook.wait(cell).error
-    notebook.run(WAIT_WHILE.format("training.step_count < 16 or training.state != 'paused'"))
+    notebook.run(WAIT_WHILE_CELL.format("training.step_count < 16 or training.state != 'paused'"))
     # Nor does interrupting a cell that blocks all messages to the kernel.
     cell = notebook.start("training.step(2)\nimport time\nprint('sleeps')\ntime.sleep(600)")
     expect(notebook.page.get_by_text("sleeps", exact=True).last).to_be_visible()
     notebook.interrupt()
     assert "Interrupt" in notebook.wait(cell).error
-    notebook.run(WAIT_WHILE.format("training.step_count < 18 or training.state != 'paused'"))
+    notebook.run(WAIT_WHILE_CELL.format("training.step_count < 18 or training.state != 'paused'"))
 
     notebook.run("bend.remove()")
-    notebook.page.evaluate(LOSE_CONTEXT_AT, "drawArrays")
+    notebook.page.evaluate(LOSE_CONTEXT_AT_SCRIPT, "drawArrays")
     notebook.run("training.step(4)")
-    notebook.run(WAIT_WHILE.format("'continues from step' not in training.message"))
-    notebook.run(WAIT_WHILE.format("training.step_count < 22 or training.state != 'paused'"))
+    notebook.run(WAIT_WHILE_CELL.format("'continues from step' not in training.message"))
+    notebook.run(WAIT_WHILE_CELL.format("training.step_count < 22 or training.state != 'paused'"))
 
     notebook.run("training.lr = 0.05\ntraining.resume()")
-    notebook.run(WAIT_WHILE.format("training.step_count < 26") + "\ntraining.stop()")
+    notebook.run(WAIT_WHILE_CELL.format("training.step_count < 26") + "\ntraining.stop()")
     count = read_json(notebook, "training.step_count")
     assert isinstance(count, int)
     rates = [0.05] * 4 + [0.02] * 18 + [0.05] * (count - 22)
@@ -96,7 +96,7 @@ def test_the_cell_runs_again_in_mid_training_and_another_viewer_trains_beside(
     notebook.run("made = []")
     again = notebook.start(cell + "made.append((viewer, training))\nviewer")
     notebook.wait(again)
-    notebook.run(WAIT_WHILE.format("len(made) < 1 or training.step_count < 2"))
+    notebook.run(WAIT_WHILE_CELL.format("len(made) < 1 or training.step_count < 2"))
     notebook.rerun(again)  # the same cell: its first Viewer is no longer shown
     notebook.run(cell.replace("viewer", "other").replace("training =", "beside =") + "other")
     notebook.run("await training.done\nawait beside.done")

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Locator, expect
 
 from jupyter_lab import LabServer, Notebook, new_notebook
 from polling import wait_frames
-from viewer_models import IMPORTS, autoencoder, hook_values, pictures
+from viewer_models import IMPORTS_CELL, autoencoder, hook_values, pictures
 
 SEED = 60
 
@@ -17,7 +17,7 @@ SEED = 60
 def notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
     with new_notebook(lab, browser("llvmpipe")) as notebook:
         notebook.run(
-            IMPORTS + f"model, x = autoencoder({SEED}), pictures({SEED})\n"
+            IMPORTS_CELL + f"model, x = autoencoder({SEED}), pictures({SEED})\n"
             "def changes(viewer, *names):\n"
             "    seen = []\n"
             "    viewer.observe(lambda c: seen.append((time.monotonic(), c.name, c.new)), names)\n"
@@ -30,7 +30,7 @@ def notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[Note
 def clear_cells(notebook: Notebook) -> Iterator[None]:
     """Remove the cells after each test."""
     yield
-    notebook.clear()
+    notebook.delete_cells()
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from nbglcnn.reference import compute_reference
 from nbglcnn.report import RTOL, compare_values
 from onnx_models import FLOAT, model_of, node, randn
 
-FLOAT16_BITS = 10
+FLOAT16_MANTISSA_BITS = 10
 
 
 def float16_boundaries() -> np.ndarray:
@@ -41,7 +41,7 @@ def test_a_cast_to_float16_rounds_as_numpy_does(
 ) -> None:
     x = float16_boundaries()
     plan = nbglcnn.compile(
-        model_of([node("Cast", ["x"], ["y"], to=FLOAT16_BITS)], {"x": x.shape}, ["y"])
+        model_of([node("Cast", ["x"], ["y"], to=FLOAT16_MANTISSA_BITS)], {"x": x.shape}, ["y"])
     )
     with Session(plan) as session:
         found = {"opengl": session.run(x), **run_in_pages(plan, (x,))}
@@ -56,7 +56,7 @@ def test_a_cast_to_float16_rounds_as_numpy_does(
 def test_constants_are_rounded_as_values_are() -> None:
     c = np.float32([1.0005, 70000, 1e-9, -3.14159])
     nodes = [
-        node("Cast", ["c"], ["h"], to=FLOAT16_BITS),
+        node("Cast", ["c"], ["h"], to=FLOAT16_MANTISSA_BITS),
         node("Cast", ["h"], ["f"], to=FLOAT),
         node("Add", ["x", "f"], ["y"]),
     ]
@@ -70,7 +70,7 @@ def mixed_precision_model() -> onnx.ModelProto:
     nodes = [
         node("Cast", ["w"], ["wide"], to=FLOAT),
         node("Conv", ["x", "wide"], ["c"], pads=[1, 1, 1, 1]),
-        node("Cast", ["c"], ["h"], to=FLOAT16_BITS),
+        node("Cast", ["c"], ["h"], to=FLOAT16_MANTISSA_BITS),
         node("Relu", ["h"], ["hr"]),
         node("Cast", ["hr"], ["y"], to=FLOAT),
     ]
@@ -141,7 +141,7 @@ class IntegerFunction(nn.Module):
         return self.function(x).float()
 
 
-OVERFLOWING: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+OVERFLOWING_CASTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "product by a number": lambda x: x * 100,
     "product": lambda x: x * x,
     "sum": lambda x: x + x + 100,
@@ -157,9 +157,12 @@ INTEGER_LIMITS["int32"] = [1, 70000, -65536, 46341, -9, 1200]
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32"])
-@pytest.mark.parametrize("name", OVERFLOWING)
+@pytest.mark.parametrize("name", OVERFLOWING_CASTS)
 def test_integers_wrap_around_where_pytorchs_do(name: str, dtype: str) -> None:
-    model, x = IntegerFunction(OVERFLOWING[name]).eval(), np.array([INTEGER_LIMITS[dtype]], dtype)
+    model, x = (
+        IntegerFunction(OVERFLOWING_CASTS[name]).eval(),
+        np.array([INTEGER_LIMITS[dtype]], dtype),
+    )
     with Session(nbglcnn.compile(model, x)) as session:
         [*_, found] = session.run(x).values()
         assert nbglcnn.verify(session, model, x).ok

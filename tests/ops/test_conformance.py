@@ -15,27 +15,31 @@ from playwright.sync_api import Playwright
 
 import nbglcnn.backend
 from browsers import RENDERERS
-from conformance import OPENGL, RECORD, Outcome, run_case, run_on_opengl
+from conformance import OPENGL, RECORD_FILE, Outcome, run_case, run_on_opengl
 from onnx_suite import SUBSET_FILE, SUBSETS, SuiteCase, suite_cases
 from plan_page import PlanPage, open_plan_pages
-from shader_proof import find_disproof
+from shader_proof import explain_missing_passes
 
 CASES = list(suite_cases(expanded=False))
 # The networks of "real" are in test_real_models.py, which compares each of their tensors.
-GROUPS = sorted({(case.subset, case.operator) for case in CASES if case.operator != "real"})
-RECORDED_RESULTS = json.loads(RECORD.read_text("utf-8"))
+CASE_GROUPS = sorted({(case.subset, case.operator) for case in CASES if case.operator != "real"})
+RECORDED_RESULTS = json.loads(RECORD_FILE.read_text("utf-8"))
 
 
 def assert_matches_record(found: Outcome) -> None:
     """Check that the outcome matches the repository's record of a whole run."""
-    for backend, status in found.status.items():
+    for backend, status in found.status_by_backend.items():
         if found.name in RECORDED_RESULTS["not passed"]:
-            assert status == "refused", f"{found.name} on {backend}: {found.reason[backend]}"
+            assert status == "refused", (
+                f"{found.name} on {backend}: {found.reason_by_backend[backend]}"
+            )
         else:
-            assert status == "passed", f"{found.name} on {backend}: {found.reason[backend]}"
+            assert status == "passed", (
+                f"{found.name} on {backend}: {found.reason_by_backend[backend]}"
+            )
 
 
-@pytest.mark.parametrize("ring, operator", GROUPS, ids="-".join)
+@pytest.mark.parametrize("ring, operator", CASE_GROUPS, ids="-".join)
 def test_the_suites_cases_pass_on_local_opengl(ring: str, operator: str) -> None:
     for case in CASES:
         if (case.subset, case.operator) == (ring, operator):
@@ -78,16 +82,18 @@ def test_an_output_that_no_pass_computed_does_not_count() -> None:
     fixed = nbglcnn.backend.bind_inputs(model, {"x": inputs[0]})
     plan, _ = nbglcnn.backend.compile_call(fixed, {})
     assert not plan.header.passes, "all of it was folded"
-    assert "no pass reads" in str(find_disproof(model, plan, {"x": inputs[0]}, expected))
+    assert "no pass reads" in str(explain_missing_passes(model, plan, {"x": inputs[0]}, expected))
     honest, _ = nbglcnn.backend.compile_call(model, {"x": inputs[0]})
-    assert find_disproof(model, honest, {"x": inputs[0]}, expected) is None
+    assert explain_missing_passes(model, honest, {"x": inputs[0]}, expected) is None
 
 
 def test_an_input_by_another_name_counts_only_if_it_is_the_result() -> None:
     model, [(inputs, expected)] = _identity_model()
     plan, _ = nbglcnn.backend.compile_call(model, {"x": inputs[0]})
-    assert find_disproof(model, plan, {"x": inputs[0]}, expected) is None
-    assert "renaming" in str(find_disproof(model, plan, {"x": inputs[0]}, (expected[0] + 1,)))
+    assert explain_missing_passes(model, plan, {"x": inputs[0]}, expected) is None
+    assert "renaming" in str(
+        explain_missing_passes(model, plan, {"x": inputs[0]}, (expected[0] + 1,))
+    )
 
 
 def _identity_model() -> tuple[onnx.ModelProto, list[tuple[tuple[np.ndarray], tuple[np.ndarray]]]]:

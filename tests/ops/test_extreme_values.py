@@ -17,7 +17,7 @@ from playwright.sync_api import Page
 from torch import nn
 
 import nbglcnn
-from extremes import (
+from module_cases import (
     EXCLUDED,
     INPUT_KINDS,
     KNOWN_DIFFERENCES,
@@ -25,7 +25,7 @@ from extremes import (
     REFUSED_CASES,
     ModuleBatch,
     ModuleCase,
-    inputs,
+    make_inputs,
 )
 from nbglcnn import Plan, Session
 from nbglcnn.report import compare_values
@@ -45,7 +45,7 @@ def find_differences(
     """The items that neither equal PyTorch's float32 nor are as close to its float64."""
     double, found = copy.deepcopy(model).double(), []
     for kind in INPUT_KINDS:
-        arrays = tuple(inputs(kind, model.inputs).values())
+        arrays = tuple(make_inputs(kind, model.inputs).values())
         actual = run(arrays)
         tensors = [torch.from_numpy(array) for array in arrays]
         with torch.no_grad():
@@ -68,7 +68,9 @@ def find_differences(
 
 def assert_cases(items: Sequence[ModuleCase], pages: Callable[[str], GlPage] | None = None) -> None:
     model = ModuleBatch(items).eval()
-    plan = nbglcnn.compile(model, tuple(inputs("normal", model.inputs).values()), observe="outputs")
+    plan = nbglcnn.compile(
+        model, tuple(make_inputs("normal", model.inputs).values()), observe="outputs"
+    )
     with Session(plan) as session:
         found = find_differences(plan, items, model, lambda arrays: session.run(*arrays), "OpenGL")
     for backend in BACKENDS if pages else ():
@@ -99,7 +101,7 @@ def test_what_does_not_load_is_refused_in_words(name: str) -> None:
     [item] = [item for item in MODULE_CASES if item.name == name]
     model = ModuleBatch([item]).eval()
     with pytest.raises(nbglcnn.NbglcnnError):
-        nbglcnn.compile(model, tuple(inputs("normal", model.inputs).values()))
+        nbglcnn.compile(model, tuple(make_inputs("normal", model.inputs).values()))
 
 
 def test_the_table_has_everything_of_torch_nn() -> None:

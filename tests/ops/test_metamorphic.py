@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 from playwright.sync_api import Browser
 
 from assertions import assert_all_equal
-from browsers import console_errors
+from browsers import collect_console_errors
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
 from nbglcnn.plan.schema import Plan
@@ -61,7 +61,7 @@ def runner(
         yield PlanRunner(None)
         return
     page = browser(request.param).new_page()
-    errors = console_errors(page)
+    errors = collect_console_errors(page)
     page.goto(static_site[0])
     yield PlanRunner(GlPage(page, static_site[1]))
     page.close()
@@ -72,7 +72,7 @@ SHAPE = (2, 5, 13, 11)
 MAP_COUNT = 10  # the first convolution's
 
 
-def weights(seed: int) -> Weights:
+def random_weights(seed: int) -> Weights:
     rng = np.random.default_rng(seed)
     shapes = {
         "w1": (MAP_COUNT, 5, 3, 3), "b1": (MAP_COUNT,), "w2": (6, MAP_COUNT, 3, 3), "b2": (6,),
@@ -85,7 +85,7 @@ def weights(seed: int) -> Weights:
     return made | {"v": np.abs(made["v"]) + np.float32(0.5)}
 
 
-def nodes() -> list[Any]:
+def network_nodes() -> list[Any]:
     """An encoder and a decoder; `a`, `n`, `r`, `p` have the first convolution's map size."""
     return [
         node("Conv", ["x", "w1", "b1"], ["a"], pads=[1] * 4, strides=[2, 1]),
@@ -98,28 +98,28 @@ def nodes() -> list[Any]:
     ]
 
 
-def make_model(made: Sequence[Any], constants: Weights, shape: tuple[int, ...] = SHAPE) -> Any:
+def make_model(node_list: Sequence[Any], constants: Weights, shape: tuple[int, ...] = SHAPE) -> Any:
     outputs = ["y"]
-    return model_of(made, {"x": shape}, outputs, constants=constants)
+    return model_of(node_list, {"x": shape}, outputs, constants=constants)
 
 
-def picture(seed: int, shape: tuple[int, ...] = SHAPE) -> np.ndarray:
+def random_picture(seed: int, shape: tuple[int, ...] = SHAPE) -> np.ndarray:
     return np.random.default_rng(seed + 100).standard_normal(shape).astype(np.float32)
 
 
 @pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("place", range(1, 7))
 def test_an_inserted_identity_changes_nothing(runner: PlanRunner, place: int, size: int) -> None:
-    constants = weights(place)
-    expected = runner.run_model(make_model(nodes(), constants), picture(place))
-    made = nodes()
+    constants = random_weights(place)
+    expected = runner.run_model(make_model(network_nodes(), constants), random_picture(place))
+    made = network_nodes()
     value = made[place].input[0]
     channels = expected[value].shape[1]
     kernel = np.zeros((channels, channels, size, size), np.float32)
     kernel[range(channels), range(channels), size // 2, size // 2] = 1
     made[place].input[0] = "same"
     made.insert(place, node("Conv", [value, "id"], ["same"], pads=[size // 2] * 4))
-    found = runner.run_model(make_model(made, constants | {"id": kernel}), picture(place))
+    found = runner.run_model(make_model(made, constants | {"id": kernel}), random_picture(place))
     assert_array_equal(found["same"], expected[value])
     assert_all_equal(expected, found, rtol=REORDER_RTOL)
 
@@ -128,12 +128,12 @@ def test_an_inserted_identity_changes_nothing(runner: PlanRunner, place: int, si
 def test_permuted_channels_give_permuted_maps_and_the_same_picture(
     runner: PlanRunner, seed: int
 ) -> None:
-    constants = weights(seed)
+    constants = random_weights(seed)
     order = np.random.default_rng(seed).permutation(MAP_COUNT)
     permuted = constants | {name: constants[name][order] for name in ("w1", "b1", *"somv")}
     permuted["w2"] = constants["w2"][:, order]
-    expected = runner.run_model(make_model(nodes(), constants), picture(seed))
-    found = runner.run_model(make_model(nodes(), permuted), picture(seed))
+    expected = runner.run_model(make_model(network_nodes(), constants), random_picture(seed))
+    found = runner.run_model(make_model(network_nodes(), permuted), random_picture(seed))
     same = {key: v[:, order] if key in "anrp" else v for key, v in expected.items()}
     assert_all_equal(same, found, rtol=REORDER_RTOL)
 
@@ -142,9 +142,9 @@ def test_permuted_channels_give_permuted_maps_and_the_same_picture(
 def test_a_convolution_split_over_its_input_channels_and_added_is_the_same(
     runner: PlanRunner, first: int
 ) -> None:
-    constants = weights(first)
-    expected = runner.run_model(make_model(nodes(), constants), picture(first))
-    made = nodes()
+    constants = random_weights(first)
+    expected = runner.run_model(make_model(network_nodes(), constants), random_picture(first))
+    made = network_nodes()
     whole = made.pop(4)
     assert whole.output[0] == "c"
     options = {"dilations": [1, 2]}
@@ -159,15 +159,15 @@ def test_a_convolution_split_over_its_input_channels_and_added_is_the_same(
         "w21": constants["w2"][:, :first],
         "w22": constants["w2"][:, first:],
     }
-    found = runner.run_model(make_model(made, constants | parts), picture(first))
+    found = runner.run_model(make_model(made, constants | parts), random_picture(first))
     assert_all_equal(expected, found, rtol=REORDER_RTOL)
 
 
 @pytest.mark.parametrize("count", [2, 5])
 def test_a_batch_gives_what_its_images_give_alone(runner: PlanRunner, count: int) -> None:
-    constants, x = weights(count), picture(count, (count, *SHAPE[1:]))
-    together = runner.run_model(make_model(nodes(), constants, x.shape), x)
-    graph, _ = load(make_model(nodes(), constants, (1, *SHAPE[1:])))
+    constants, x = random_weights(count), random_picture(count, (count, *SHAPE[1:]))
+    together = runner.run_model(make_model(network_nodes(), constants, x.shape), x)
+    graph, _ = load(make_model(network_nodes(), constants, (1, *SHAPE[1:])))
     alone = runner(lower(graph), *([x[k : k + 1]] for k in range(count)))
     singles = {key: np.concatenate([one[key] for one in alone]) for key in alone[0]}
     assert_all_equal(together, singles, rtol=REORDER_RTOL)
@@ -175,15 +175,17 @@ def test_a_batch_gives_what_its_images_give_alone(runner: PlanRunner, count: int
 
 # Steps with positive weights, so that every change is visible downstream. Each has an ONNX form,
 # and a PyTorch form on maps of 0 and 1 that marks the outputs which depend on an input.
-MarkedMap = torch.Tensor
+OutputMask = torch.Tensor
 
 
-def _conv(seen: MarkedMap, out: int, size: int, groups: int = 1, **options: Any) -> MarkedMap:
-    kernel = torch.ones(out, seen.shape[1] // groups, size, size)
-    return F.conv2d(seen, kernel, groups=groups, **options)
+def _conv(
+    feature_map: OutputMask, output_channels: int, size: int, groups: int = 1, **options: Any
+) -> OutputMask:
+    kernel = torch.ones(output_channels, feature_map.shape[1] // groups, size, size)
+    return F.conv2d(feature_map, kernel, groups=groups, **options)
 
 
-OPERATOR_CASES: dict[str, tuple[Any, tuple[int, ...], Callable[[MarkedMap], MarkedMap]]] = {
+METAMORPHIC_CASES: dict[str, tuple[Any, tuple[int, ...], Callable[[OutputMask], OutputMask]]] = {
     "conv": (
         node("Conv", ["h", "w"], ["y"], pads=[1] * 4, strides=[2, 2]),
         (6, 8, 3, 3),
@@ -242,11 +244,11 @@ OPERATOR_CASES: dict[str, tuple[Any, tuple[int, ...], Callable[[MarkedMap], Mark
 }
 
 
-@pytest.mark.parametrize("step", OPERATOR_CASES)
+@pytest.mark.parametrize("step", METAMORPHIC_CASES)
 def test_adding_1_to_one_texel_changes_its_receptive_field_and_nothing_else(
     runner: PlanRunner, step: str
 ) -> None:
-    last, shape, sees = OPERATOR_CASES[step]
+    last, shape, sees = METAMORPHIC_CASES[step]
     rng = np.random.default_rng(sum(map(ord, step)))
     constants: dict[str, Any] = {"w0": rng.uniform(0.5, 1, (8, 3, 3, 3)).astype(np.float32)}
     if "w" in last.input:

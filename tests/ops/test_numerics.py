@@ -192,7 +192,7 @@ def test_a_batch_norm_that_gets_variance_0_later_leaves_the_convolution() -> Non
     viewer.close()
 
 
-class Angles(nn.Module):
+class TrigOfAngles(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return torch.fft.fft2(x).angle()
 
@@ -201,7 +201,7 @@ def test_angles_of_a_spectrum_are_pytorchs_but_for_whole_turns() -> None:
     """Where rounding makes a real negative number complex, its angle is π or −π."""
     torch.manual_seed(0)
     x = torch.randn(2, 3, 16, 12)
-    with nbglcnn.Session(nbglcnn.compile(Angles(), x)) as session:
+    with nbglcnn.Session(nbglcnn.compile(TrigOfAngles(), x)) as session:
         found = session.run(x.numpy())["output"]
-    difference = np.abs(found - Angles()(x).numpy())
+    difference = np.abs(found - TrigOfAngles()(x).numpy())
     np.testing.assert_allclose(np.minimum(difference, 2 * np.pi - difference), 0, atol=1e-4)

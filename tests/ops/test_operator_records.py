@@ -55,7 +55,7 @@ def test_a_record_agrees_with_itself(name: str) -> None:
         assert record.explanation == "same", "what computes nothing passes its numbers on"
 
 
-ATTRIBUTES: Mapping[str, list[dict[str, Any]]] = {
+REQUIRED_ATTRIBUTES: Mapping[str, list[dict[str, Any]]] = {
     "LeakyRelu": [{"alpha": 0.3}], "Elu": [{"alpha": 0.7}], "Celu": [{"alpha": 0.7}],
     "Selu": [{"alpha": 1.5, "gamma": 1.2}], "HardSigmoid": [{"alpha": 0.3, "beta": 0.4}],
     "ThresholdedRelu": [{"alpha": 0.6}], "Shrink": [{"lambd": 0.8, "bias": -0.3}],
@@ -64,11 +64,11 @@ ATTRIBUTES: Mapping[str, list[dict[str, Any]]] = {
 SAMPLE_VALUES = np.linspace(-4, 4, 64, dtype=np.float32).reshape(1, 1, 8, 8)
 UNIT_DOMAIN = {"Asin", "Acos", "Atanh"}
 ABOVE_ONE_DOMAIN = {"Acosh"}
-POINTWISE = [
+POINTWISE_CASES = [
     (name, attributes)
     for name, record in OPERATORS.items()
     if record.explanation == "pointwise"
-    for attributes in [{}, *ATTRIBUTES.get(name, [])]
+    for attributes in [{}, *REQUIRED_ATTRIBUTES.get(name, [])]
 ]
 
 
@@ -80,7 +80,7 @@ def compile_layer(name: str, x: Array, constants: Mapping[str, Array], **attribu
         return plan.layers["y"], session.run(x)["y"]
 
 
-@pytest.mark.parametrize(("name", "attributes"), POINTWISE, ids=str)
+@pytest.mark.parametrize(("name", "attributes"), POINTWISE_CASES, ids=str)
 def test_a_formula_is_what_the_kernel_computes(name: str, attributes: dict[str, Any]) -> None:
     x = (
         SAMPLE_VALUES / 4.1
@@ -158,7 +158,7 @@ def test_a_margin_of_a_map_says_where_it_begins() -> None:
         assert (layer.explanation, layer.window.pads_begin) == ("nothing", ())
 
 
-COMPOSITES = [
+COMPOSITE_MODULES = [
     nn.SiLU(), nn.GELU(), nn.GELU("tanh"), nn.Mish(), nn.Hardswish(), nn.ELU(0.5), nn.Softsign(),
     nn.Hardsigmoid(), nn.ReLU6(), nn.Softplus(), nn.Softplus(1.5, 4), nn.LogSigmoid(),
     nn.Tanhshrink(),
@@ -169,7 +169,7 @@ def test_every_composite_of_one_number_is_tested() -> None:
     pointwise = {
         k for k, m in MODULE_EQUIVALENTS.items() if not isinstance(m, CompositeModule) or m.formula
     }
-    assert pointwise == {type(module).__name__ for module in COMPOSITES}
+    assert pointwise == {type(module).__name__ for module in COMPOSITE_MODULES}
 
 
 def test_a_module_of_several_operators_has_the_formula_that_pytorch_computes() -> None:
@@ -177,14 +177,14 @@ def test_a_module_of_several_operators_has_the_formula_that_pytorch_computes() -
     class Network(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.parts = nn.ModuleList(COMPOSITES)
+            self.parts = nn.ModuleList(COMPOSITE_MODULES)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.cat([part(x) for part in self.parts])
 
     plan = nbglcnn.compile(Network().eval(), SAMPLE_VALUES)
     x = torch.from_numpy(SAMPLE_VALUES).double()
-    for number, module in enumerate(COMPOSITES):
+    for number, module in enumerate(COMPOSITE_MODULES):
         layer = plan.layers[f"parts.{number}"]
         assert (layer.role, layer.explanation, layer.is_composite) == (
             "follows",
@@ -222,10 +222,10 @@ def test_shapes_and_axes_are_settings_among_operands() -> None:
 
 
 # Labels of cards and buttons that are operator names, too.
-SHARED_LABELS = {"Mean", "Sum", "Threshold"}
-STRING_LITERAL = re.compile(r'"([^"\n]*)"|\'([^\'\n]*)\'|`([^`\n]*)`')
-TABLE_KEY = re.compile(r"^\s*([A-Z]\w*):\s*[\[({\"'`]")
-OPERATOR_COMPARISON = re.compile(
+LABELS_EQUAL_TO_OPERATORS = {"Mean", "Sum", "Threshold"}
+STRING_LITERAL_PATTERN = re.compile(r'"([^"\n]*)"|\'([^\'\n]*)\'|`([^`\n]*)`')
+TABLE_KEY_PATTERN = re.compile(r"^\s*([A-Z]\w*):\s*[\[({\"'`]")
+OPERATOR_COMPARISON_PATTERN = re.compile(
     r"\.operator\s*(?:[!=]==|\.\w+\()|\.(?:has|get|includes)\([^)]*\.(?:operator|module)\b"
     r"|\.module\s*(?:[!=]==\s*\"\w|\.\w+\()"
 )
@@ -241,7 +241,7 @@ def operator_names() -> set[str]:
         *OPERATORS,
         *modules,
         *(re.sub("[123]d$", "", name) for name in modules),
-    } - SHARED_LABELS
+    } - LABELS_EQUAL_TO_OPERATORS
 
 
 def operator_mentions(text: str, names: set[str]) -> list[str]:
@@ -249,12 +249,12 @@ def operator_mentions(text: str, names: set[str]) -> list[str]:
     found = []
     for line in text.splitlines():
         code = re.sub(r"(^|\s)//.*|^\s*\*.*|/\*.*?\*/", "", line)
-        words = [re.split(r"\W+", "".join(each)) for each in STRING_LITERAL.findall(code)]
-        key = TABLE_KEY.match(code)
+        words = [re.split(r"\W+", "".join(each)) for each in STRING_LITERAL_PATTERN.findall(code)]
+        key = TABLE_KEY_PATTERN.match(code)
         if (
             any(all(word in names for word in each) for each in words)
             or (key and key[1] in names)
-            or OPERATOR_COMPARISON.search(code)
+            or OPERATOR_COMPARISON_PATTERN.search(code)
         ):
             found.append(line.strip())
     return found

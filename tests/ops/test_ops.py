@@ -18,8 +18,8 @@ from playwright.sync_api import Browser
 from torch import nn
 
 from assertions import assert_equal
-from browsers import console_errors
-from conformance import Run, run_on_opengl
+from browsers import collect_console_errors
+from conformance import RunPlan, run_on_opengl
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
 from nbglcnn.plan.file_checks import first_problem
@@ -42,7 +42,7 @@ def page_by_renderer(
     def get(backend: str) -> GlPage:
         if backend not in opened:
             page = browser(backend).new_page()
-            errors.append(console_errors(page))
+            errors.append(collect_console_errors(page))
             page.goto(static_site[0])
             opened[backend] = GlPage(page, static_site[1])
             # Stays open to the end, so that resources shared by all Sessions are built once.
@@ -79,7 +79,7 @@ def test_every_layer_equals_the_reference(
             where += renderers
             programs.update(plan.header.programs)
         for name in where:
-            run: Run = run_on_opengl if name == "OpenGL" else page_by_renderer(name).run_plan
+            run: RunPlan = run_on_opengl if name == "OpenGL" else page_by_renderer(name).run_plan
             for key, value in run(plan, arrays).items():
                 what = f"{key} on {name}, observe={observe}"
                 assert_equal(value, expected[key], rtol=case.rtol, name=what)

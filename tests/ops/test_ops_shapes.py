@@ -12,14 +12,14 @@ from assertions import assert_equal
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
 from nbglcnn.runtime.session import Session
-from random_networks import FEW_EXAMPLES
+from random_networks import FEW_EXAMPLES_SETTINGS
 
-MORE_EXAMPLES = settings(FEW_EXAMPLES, max_examples=40)
+MORE_EXAMPLES_SETTINGS = settings(FEW_EXAMPLES_SETTINGS, max_examples=40)
 lengths = st.sampled_from([1, 1, 2, 3, 4, 5, 7])
 
 
-def shapes(least=0, most=6):
-    return st.lists(lengths, min_size=least, max_size=most).map(tuple).filter(is_small)
+def shapes(min_rank=0, max_rank=6):
+    return st.lists(lengths, min_size=min_rank, max_size=max_rank).map(tuple).filter(is_small)
 
 
 def is_small(shape):
@@ -74,14 +74,14 @@ def broadcast_arrays(draw):
 
 
 @given(broadcast_arrays())
-@MORE_EXAMPLES
+@MORE_EXAMPLES_SETTINGS
 def test_differences_of_any_shapes(operands):
     expected = operands[0][0] - operands[1][0]
     assert_equal(run_node("Sub", operands), expected, name=str(operands))
 
 
 @given(broadcast_arrays())
-@MORE_EXAMPLES
+@MORE_EXAMPLES_SETTINGS
 def test_products_with_a_constant(operands):
     expected = operands[0][0] * operands[1][0]
     actual = run_node("Mul", operands[:1], constants=[operands[1][0]])
@@ -90,13 +90,13 @@ def test_products_with_a_constant(operands):
 
 @st.composite
 def reduction_inputs(draw):
-    shape = draw(shapes(least=1))
+    shape = draw(shapes(min_rank=1))
     axes = draw(st.sets(st.integers(0, len(shape) - 1), min_size=1))
     return draw(reshaped_arrays(shape)), tuple(sorted(axes))
 
 
 @given(reduction_inputs(), st.sampled_from([0, 1]))
-@MORE_EXAMPLES
+@MORE_EXAMPLES_SETTINGS
 def test_sums_over_any_axes(case, keepdims):
     operand, axes = case
     axis = np.array(axes, np.int64)
@@ -106,7 +106,7 @@ def test_sums_over_any_axes(case, keepdims):
 
 
 @given(reduction_inputs())
-@MORE_EXAMPLES
+@MORE_EXAMPLES_SETTINGS
 def test_softmax_over_any_axis(case):
     operand, (axis, *_) = case
     x = operand[0].astype(np.float64)
@@ -117,7 +117,7 @@ def test_softmax_over_any_axis(case):
 
 
 @given(reduction_inputs(), st.sampled_from([0, 1]))
-@MORE_EXAMPLES
+@MORE_EXAMPLES_SETTINGS
 def test_the_first_largest_along_any_axis(case, keepdims):
     (array, fed_shape), (axis, *_) = case
     array = np.round(array)
@@ -130,7 +130,7 @@ def test_the_first_largest_along_any_axis(case, keepdims):
 def matmul_operands(draw):
     """Operands of a matrix product, with batch axes that broadcast."""
     rows, inner, columns = (draw(lengths) for _ in range(3))
-    batch = draw(shapes(most=3))
+    batch = draw(shapes(max_rank=3))
     operands = []
     for matrix in ((rows, inner), (inner, columns)):
         kept = tuple(d if draw(st.booleans()) else 1 for d in batch)
@@ -140,7 +140,7 @@ def matmul_operands(draw):
 
 
 @given(matmul_operands(), st.booleans())
-@MORE_EXAMPLES
+@MORE_EXAMPLES_SETTINGS
 def test_matrix_products_of_any_batches(operands, constant):
     a, b = (array for array, _ in operands)
     actual = (

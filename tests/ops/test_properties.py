@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import nn
 
-from random_networks import FEW_EXAMPLES, assert_layers_equal
+from random_networks import FEW_EXAMPLES_SETTINGS, assert_layers_equal
 from viewer_models import layer_chain
 
 channels = st.sampled_from([1, 2, 3, 4, 5, 7, 8, 13])
@@ -29,7 +29,7 @@ def random_windows(draw: st.DrawFn) -> dict[str, tuple[int, int]]:
     st.tuples(channels, channels, st.sampled_from([1, 1, 2, 3])),
     st.booleans(),
 )
-@FEW_EXAMPLES
+@FEW_EXAMPLES_SETTINGS
 def test_convolutions(window, size, sizes, bias):
     n, h, w = size
     each_in, each_out, groups = sizes
@@ -44,7 +44,7 @@ def test_convolutions(window, size, sizes, bias):
     st.tuples(channels, channels, st.sampled_from([1, 1, 2, 3])),
     st.tuples(st.integers(0, 2), st.integers(0, 2)),
 )
-@FEW_EXAMPLES
+@FEW_EXAMPLES_SETTINGS
 def test_transposed_convolutions(window, size, sizes, extra):
     n, h, w = size
     each_in, each_out, groups = sizes
@@ -65,6 +65,6 @@ def test_transposed_convolutions(window, size, sizes, extra):
 
 
 @given(st.lists(st.sampled_from("cdtbrsp"), min_size=2, max_size=6), st.integers(0, 2**31 - 1))
-@FEW_EXAMPLES
+@FEW_EXAMPLES_SETTINGS
 def test_random_chains(kinds, seed):
     assert_layers_equal(*layer_chain(kinds, seed))

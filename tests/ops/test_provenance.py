@@ -15,7 +15,7 @@ from nbglcnn.errors import ModelError
 from nbglcnn.graph import Array
 from nbglcnn.plan.schema import IndexMap, Layer, Operand, Plan
 from onnx_models import model_of, node
-from provenance_models import ClassToken, GatedNet, MovingLayers, WindowAttention
+from provenance_models import ClassTokenViT, GatedNet, MovingLayers, WindowAttention
 
 POOL_FUNCTIONS = {"max pool": np.max, "mean pool": np.mean, "sum pool": np.sum}
 
@@ -64,7 +64,7 @@ def compute_layer(layer: Layer, numbers: Mapping[str, Array]) -> Array:
     return found.reshape(-1)[index].reshape(layer.output_shape)
 
 
-def check_provenance(model: nn.Module, x: torch.Tensor, least: Mapping[str, int]) -> Plan:
+def check_provenance(model: nn.Module, x: torch.Tensor, min_counts: Mapping[str, int]) -> Plan:
     """Compare each layer of these kinds, require a minimum number of each, and return the Plan."""
     torch.manual_seed(3)
     plan = nbglcnn.compile(model.eval(), x)
@@ -76,7 +76,7 @@ def check_provenance(model: nn.Module, x: torch.Tensor, least: Mapping[str, int]
     for layer in plan.layers:
         plain = layer.explanation in ("matrix", "softmax") and len(layer.operators) == 1
         bare = plain or (layer.explanation == "matrix" and "Add" in layer.operators)
-        if layer.is_composite or layer.explanation not in [*least, "moved"] or bare:
+        if layer.is_composite or layer.explanation not in [*min_counts, "moved"] or bare:
             continue
         np.testing.assert_allclose(
             compute_layer(layer, numbers),
@@ -86,14 +86,14 @@ def check_provenance(model: nn.Module, x: torch.Tensor, least: Mapping[str, int]
             err_msg=layer.name,
         )
         seen[layer.explanation] = seen.get(layer.explanation, 0) + 1
-    for kind, count in least.items():
+    for kind, count in min_counts.items():
         assert seen.get(kind, 0) >= count, (kind, seen)
     return plan
 
 
 def test_every_step_of_a_vit_with_a_class_token_is_told() -> None:
     least = {"moved": 14, "concatenation": 1, "sum": 5}
-    plan = check_provenance(ClassToken(), torch.rand(2, 3, 12, 12), least)
+    plan = check_provenance(ClassTokenViT(), torch.rand(2, 3, 12, 12), least)
     token, patches = plan.layers["cat"].operands
     assert (token.key, token.shape) == ("token", (2, 1, 8))
     assert patches.key == "transpose"
@@ -126,8 +126,8 @@ def test_a_module_of_several_operators_is_told_where_one_of_them_computes() -> N
 
 
 X = np.random.default_rng(1).standard_normal((2, 6, 4, 4)).astype(np.float32)
-INDICES = np.array([[3, 0], [-1, 2]])
-ONNX = {
+GATHER_INDICES = np.array([[3, 0], [-1, 2]])
+ONNX_NODES = {
     "Gather": [node("Gather", ["x", "i"], ["y"], axis=2)],
     "GatherND": [node("GatherND", ["x", "rows"], ["y"])],
     "GatherND in batches": [node("GatherND", ["x", "pairs"], ["y"], batch_dims=1)],
@@ -140,14 +140,15 @@ ONNX = {
     "Split": [node("Split", ["x", "sizes"], ["z", "y"], axis=1)],
 }  # fmt: skip
 ONNX_CONSTANTS = {
-    "i": INDICES, "rows": np.array([[1, -2], [0, 3], [1, 0]]), "pairs": INDICES[..., None],
+    "i": GATHER_INDICES, "rows": np.array([[1, -2], [0, 3], [1, 0]]),
+    "pairs": GATHER_INDICES[..., None],
     "small": np.array([3, 2]), "twice": np.array([1, 2, 1, 3]), "sizes": np.array([2, 4]),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ONNX)
+@pytest.mark.parametrize("name", ONNX_NODES)
 def test_onnx_operators_that_move_elements_are_told(name: str) -> None:
-    nodes = ONNX[name]
+    nodes = ONNX_NODES[name]
     read_ = set(itertools.chain(*(one.input for one in nodes)))
     constants = {k: v.astype(np.int64) for k, v in ONNX_CONSTANTS.items() if k in read_}
     plan = nbglcnn.compile(model_of(nodes, {"x": X.shape}, ["y"], constants=constants), X)

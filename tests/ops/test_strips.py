@@ -15,8 +15,8 @@ from torch import nn
 
 import nbglcnn
 from assertions import assert_equal
-from browsers import console_errors
-from conformance import Run, run_on_opengl
+from browsers import collect_console_errors
+from conformance import RunPlan, run_on_opengl
 from nbglcnn import Plan, Session, Target, UnsupportedModel
 from nbglcnn.load import load
 from nbglcnn.reference import compute_reference
@@ -24,9 +24,9 @@ from strips import compile_in_strips
 from views_page import ViewsPage
 from webgl_page import GlPage
 
-# One case for each kernel that computes texel positions differently; `PAGE_CASES` run in Chromium
-# too.
-DEFAULT_CASES = (
+# One case for each kernel that computes texel positions differently; `PAGE_CASE_NAMES` run in
+# Chromium too.
+DEFAULT_CASE_NAMES = (
     "Sub rows",
     "cat odd channels, batch 2",
     "conv 3x3 batch 3",
@@ -36,13 +36,13 @@ DEFAULT_CASES = (
     "channels under a mask",
     "vectors under a mask",
 )
-PAGE_CASES = ("cat, relu, transposed convolution", "attention by einsum")
+PAGE_CASE_NAMES = ("cat, relu, transposed convolution", "attention by einsum")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "case" in metafunc.fixturenames:
         everything = metafunc.config.getoption("--sweep") is not None
-        cases = [case for case in CASES if everything or case.name in DEFAULT_CASES]
+        cases = [case for case in CASES if everything or case.name in DEFAULT_CASE_NAMES]
         metafunc.parametrize("case", cases, ids=[case.name for case in cases])
 
 
@@ -57,7 +57,7 @@ def open_shared_page(
     def get() -> GlPage:
         if not opened:
             page = browser("llvmpipe").new_page()  # type: ignore[attr-defined]
-            errors.append(console_errors(page))
+            errors.append(collect_console_errors(page))
             page.goto(static_site[0])
             opened.append(GlPage(page, static_site[1]))
         return opened[0]
@@ -80,8 +80,8 @@ def test_every_layer_in_strips_equals_the_reference(
                 continue
             found += 1
             expected = expected or compute_reference(model, graph, arrays)
-            where: dict[str, Run] = {"OpenGL": run_on_opengl}
-            if everything or case.name in PAGE_CASES:
+            where: dict[str, RunPlan] = {"OpenGL": run_on_opengl}
+            if everything or case.name in PAGE_CASE_NAMES:
                 where["llvmpipe"] = open_shared_page().run_plan
             for name, run in where.items():
                 for key, value in run(plan, arrays).items():

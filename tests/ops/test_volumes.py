@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import nn
 
-from random_networks import FEW_EXAMPLES, assert_layers_equal
+from random_networks import FEW_EXAMPLES_SETTINGS, assert_layers_equal
 
 channels = st.sampled_from([1, 2, 3, 4, 5, 8])
 volumes = st.tuples(st.integers(1, 3), *[st.integers(1, 7)] * 3)
@@ -36,7 +36,7 @@ def is_valid_window(size: tuple[int, ...], window: Window) -> bool:
 
 
 @given(random_windows(), volumes, st.tuples(channels, channels, st.sampled_from([1, 1, 2, 3])))
-@FEW_EXAMPLES
+@FEW_EXAMPLES_SETTINGS
 def test_convolutions(window, size, sizes):
     n, *spatial = size
     assume(is_valid_window(spatial, window))
@@ -47,7 +47,7 @@ def test_convolutions(window, size, sizes):
 
 
 @given(random_windows(), volumes, st.tuples(channels, channels, st.sampled_from([1, 1, 2, 3])))
-@FEW_EXAMPLES
+@FEW_EXAMPLES_SETTINGS
 def test_transposed_convolutions(window, size, sizes):
     n, *spatial = size
     each_in, each_out, groups = sizes
@@ -64,7 +64,7 @@ def test_transposed_convolutions(window, size, sizes):
 
 
 @given(random_windows(), volumes, channels, st.booleans(), st.booleans())
-@FEW_EXAMPLES
+@FEW_EXAMPLES_SETTINGS
 def test_pools(window, size, count, ceil, mean):
     n, *spatial = size
     if mean:

@@ -6,15 +6,22 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from fake_camera import START_LABEL, Show, last_frame, open_camera_page, pause_camera, start_camera
+from fake_camera import (
+    START_LABEL,
+    ShowViews,
+    last_frame,
+    open_camera_page,
+    pause_camera,
+    start_camera,
+)
 from source_references import fit_with_pillow
 from views_page import canvas_pixels
 
 DATASET_IMAGES = np.random.default_rng(9).integers(0, 256, (50, 1, 20, 26), np.uint8)
-TRACK_STATES = "() => given.tracks.map((track) => track.readyState)"
+TRACK_STATES_SCRIPT = "() => given.tracks.map((track) => track.readyState)"
 
 
-def test_the_cameras_picture_goes_in_as_pillow_resizes_it(show: Show) -> None:
+def test_the_cameras_picture_goes_in_as_pillow_resizes_it(show: ShowViews) -> None:
     sourced = open_camera_page(show)
     start_camera(sourced)
     sourced.wait_input_count(5)
@@ -36,7 +43,7 @@ def test_the_cameras_picture_goes_in_as_pillow_resizes_it(show: Show) -> None:
 
 @pytest.mark.parametrize("software", [True, False])
 def test_the_drawer_shows_the_film_or_on_a_software_renderer_what_went_in(
-    show: Show, software: bool
+    show: ShowViews, software: bool
 ) -> None:
     sourced = open_camera_page(show)
     page = sourced.page
@@ -58,7 +65,9 @@ def test_the_drawer_shows_the_film_or_on_a_software_renderer_what_went_in(
     assert np.abs(sourced.last_input[0, 0] - expected).max() <= 1.01 / 255
 
 
-def test_what_enters_the_network_follows_the_camera_or_says_that_it_is_paused(show: Show) -> None:
+def test_what_enters_the_network_follows_the_camera_or_says_that_it_is_paused(
+    show: ShowViews,
+) -> None:
     sourced = open_camera_page(show)
     page = sourced.page
     start_camera(sourced)
@@ -82,7 +91,7 @@ def test_what_enters_the_network_follows_the_camera_or_says_that_it_is_paused(sh
     expect(heading).to_have_text("Network input")
 
 
-def test_frames_are_dropped_and_never_queued_and_python_hears_ten_a_second(show: Show) -> None:
+def test_frames_are_dropped_and_never_queued_and_python_hears_ten_a_second(show: ShowViews) -> None:
     sourced = open_camera_page(show)
     page = sourced.page
     # Make a run take as long as six frames.
@@ -107,13 +116,13 @@ def test_frames_are_dropped_and_never_queued_and_python_hears_ten_a_second(show:
     assert len(page.evaluate("() => views.fed.told")) <= sourced.input_count + 2
 
 
-def test_python_hears_of_a_fast_source_ten_times_a_second(show: Show) -> None:
+def test_python_hears_of_a_fast_source_ten_times_a_second(show: ShowViews) -> None:
     sourced = open_camera_page(show)
     page = sourced.page
     page.evaluate(
         """() => {
           globalThis.heard = [];
-          views.state.feeder.value.reportFed = (still) => heard.push([still, performance.now()]);
+          views.state.feeder.value.reportFedInput = (still) => heard.push([still, performance.now()]);
         }"""
     )
     sourced.set_source("images", playing=True, rate=60, **sourced.add_dataset(DATASET_IMAGES, 10))
@@ -125,7 +134,7 @@ def test_python_hears_of_a_fast_source_ten_times_a_second(show: Show) -> None:
     assert np.diff(times).min() >= 99
 
 
-def test_python_sets_a_camera_and_the_browser_is_asked_after_a_click_only(show: Show) -> None:
+def test_python_sets_a_camera_and_the_browser_is_asked_after_a_click_only(show: ShowViews) -> None:
     sourced = open_camera_page(show)
     page = sourced.page
     sourced.set_source("webcam", playing=True)
@@ -140,11 +149,11 @@ def test_python_sets_a_camera_and_the_browser_is_asked_after_a_click_only(show: 
 
 
 @pytest.mark.parametrize("end", ["another source", "off", "the view goes", "the Viewer closes"])
-def test_the_light_goes_out_when_the_camera_is_not_wanted(show: Show, end: str) -> None:
+def test_the_light_goes_out_when_the_camera_is_not_wanted(show: ShowViews, end: str) -> None:
     sourced = open_camera_page(show)
     page = sourced.page
     start_camera(sourced)
-    assert page.evaluate(TRACK_STATES) == ["live"]
+    assert page.evaluate(TRACK_STATES_SCRIPT) == ["live"]
     if end == "another source":
         sourced.set_source("noise")
     elif end == "off":
@@ -158,7 +167,7 @@ def test_the_light_goes_out_when_the_camera_is_not_wanted(show: Show, end: str) 
 
 
 @pytest.mark.usefixtures("fresh_page")
-def test_a_hidden_page_pauses_and_after_a_minute_lets_go_of_the_camera(show: Show) -> None:
+def test_a_hidden_page_pauses_and_after_a_minute_lets_go_of_the_camera(show: ShowViews) -> None:
     sourced = open_camera_page(show)
     page = sourced.page
     start_camera(sourced)
@@ -176,16 +185,16 @@ def test_a_hidden_page_pauses_and_after_a_minute_lets_go_of_the_camera(show: Sho
     count = sourced.input_count
     page.clock.run_for(20_000)
     assert sourced.input_count <= count + 1
-    assert page.evaluate(TRACK_STATES) == ["live"]
+    assert page.evaluate(TRACK_STATES_SCRIPT) == ["live"]
     page.clock.run_for(45_000)
-    assert page.evaluate(TRACK_STATES) == ["ended"]
+    assert page.evaluate(TRACK_STATES_SCRIPT) == ["ended"]
     page.evaluate("() => hide(false)")
     page.wait_for_function("() => given.tracks.length === 2", polling=100)
-    assert page.evaluate(TRACK_STATES) == ["ended", "live"]
+    assert page.evaluate(TRACK_STATES_SCRIPT) == ["ended", "live"]
     assert sourced.source["playing"]
 
 
-def test_out_of_sight_nothing_is_fed(show: Show) -> None:
+def test_out_of_sight_nothing_is_fed(show: ShowViews) -> None:
     sourced = open_camera_page(show)
     page = sourced.page
     start_camera(sourced)
@@ -208,7 +217,7 @@ def test_out_of_sight_nothing_is_fed(show: Show) -> None:
     ],
 )
 def test_each_failure_is_said_and_another_source_stays_usable(
-    show: Show, trouble: str, says: str
+    show: ShowViews, trouble: str, says: str
 ) -> None:
     sourced = open_camera_page(show, width=848)
     page = sourced.page
@@ -231,7 +240,7 @@ def test_each_failure_is_said_and_another_source_stays_usable(
     expect(page.locator(".nbg-drawer [role=alert]")).to_have_count(0)
 
 
-def test_a_page_of_plain_http_says_what_cameras_need(show: Show) -> None:
+def test_a_page_of_plain_http_says_what_cameras_need(show: ShowViews) -> None:
     sourced = open_camera_page(show)
     page = sourced.page
     page.evaluate("() => Object.defineProperty(window, 'isSecureContext', { value: false })")
@@ -244,7 +253,7 @@ def test_a_page_of_plain_http_says_what_cameras_need(show: Show) -> None:
     assert page.evaluate("() => given.asked") == []
 
 
-def test_a_frame_that_may_not_have_the_camera_says_so(show: Show) -> None:
+def test_a_frame_that_may_not_have_the_camera_says_so(show: ShowViews) -> None:
     sourced = open_camera_page(show)
     page = sourced.page
     page.evaluate(
@@ -261,20 +270,20 @@ def test_a_frame_that_may_not_have_the_camera_says_so(show: Show) -> None:
     )
 
 
-def test_a_camera_that_is_unplugged_is_said_and_can_be_started_again(show: Show) -> None:
+def test_a_camera_that_is_unplugged_is_said_and_can_be_started_again(show: ShowViews) -> None:
     sourced = open_camera_page(show)
     page = sourced.page
     start_camera(sourced)
     page.evaluate("() => given.tracks[0].onended()")
     expect(page.locator(".nbg-drawer [role=alert]")).to_contain_text("The camera stopped")
-    assert page.evaluate(TRACK_STATES) == ["ended"]
+    assert page.evaluate(TRACK_STATES_SCRIPT) == ["ended"]
     count = sourced.input_count
     page.get_by_role("button", name=START_LABEL).click()
     sourced.wait_input_count(count + 2)
 
 
 @pytest.mark.usefixtures("fresh_page")
-def test_who_wants_little_to_move_gets_one_picture_until_a_click(show: Show) -> None:
+def test_who_wants_little_to_move_gets_one_picture_until_a_click(show: ShowViews) -> None:
     sourced = open_camera_page(show)
     page = sourced.page
     page.emulate_media(reduced_motion="reduce")
@@ -289,7 +298,7 @@ def test_who_wants_little_to_move_gets_one_picture_until_a_click(show: Show) -> 
     sourced.wait_input_count(4)
 
 
-def test_space_pauses_and_goes_on(show: Show) -> None:
+def test_space_pauses_and_goes_on(show: ShowViews) -> None:
     sourced = open_camera_page(show)
     page = sourced.page
     start_camera(sourced)
@@ -302,13 +311,13 @@ def test_space_pauses_and_goes_on(show: Show) -> None:
     assert sourced.source["playing"]
 
 
-def test_another_pages_camera_leaves_this_one_alone(show: Show) -> None:
+def test_another_pages_camera_leaves_this_one_alone(show: ShowViews) -> None:
     sourced = open_camera_page(show)
     page = sourced.page
     start_camera(sourced)
     sourced.set_source("webcam", owner="another", playing=True)
     sourced.wait_phase("elsewhere")
-    assert page.evaluate(TRACK_STATES) == ["ended"]
+    assert page.evaluate(TRACK_STATES_SCRIPT) == ["ended"]
     expect(page.locator(".nbg-chosen-source")).to_contain_text("in another page")
     page.get_by_role("button", name="Run it here").click()
     sourced.wait_phase("live")

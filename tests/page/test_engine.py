@@ -15,7 +15,7 @@ from assertions import assert_equal
 from engine_page import EnginePage
 from nbglcnn import load
 from nbglcnn.lowering.lower import lower
-from nbglcnn.lowering.patches import changed_elements, make_patches
+from nbglcnn.lowering.weight_patches import changed_elements, make_patches
 from nbglcnn.plan.schema import Patch
 from picture_input import PICTURE_SCRIPT, encode_picture, make_random_picture, resize_with_pillow
 from webgl_page import DRAW_JOB, ONE_RENDERER, decode, encode
@@ -23,7 +23,7 @@ from webgl_page import DRAW_JOB, ONE_RENDERER, decode, encode
 IMAGES = np.random.default_rng(2).standard_normal((1, 3, 9, 7)).astype(np.float32)
 
 
-OBSERVED_KEYS = "() => page.engine.signals.plan.value.values.map(({ key }) => key)"
+OBSERVED_KEYS_SCRIPT = "() => page.engine.signals.plan.value.values.map(({ key }) => key)"
 
 
 def assert_layers_equal(
@@ -31,7 +31,7 @@ def assert_layers_equal(
 ) -> None:
     """Check that every observed layer has PyTorch's values."""
     for name, value in torch_layers(model, images).items():
-        if name in engine.page.evaluate(OBSERVED_KEYS):
+        if name in engine.page.evaluate(OBSERVED_KEYS_SCRIPT):
             assert_equal(engine.read(name).reshape(value.shape), value, name=name)
 
 
@@ -140,7 +140,7 @@ def test_a_plans_shaders_are_compiled_before_its_weights_are_there(
     assert engine.take_counters()["compiled"] == 0
     before = engine.page.evaluate("() => page.alive()")
     engine.page.evaluate(
-        "async (a) => { for (const _ of [1, 2]) page.engine.compileAhead(a.plan); "
+        "async (a) => { for (const _ of [1, 2]) page.engine.compileAhead(a.planHash); "
         "await page.ahead(); }",
         content,
     )
@@ -153,7 +153,7 @@ def test_a_plans_shaders_are_compiled_before_its_weights_are_there(
     assert engine.take_counters()["compiled"] <= 1, (
         "the vertex shader, or one that only reading needs"
     )
-    engine.page.evaluate("() => page.engine.release()")
+    engine.page.evaluate("() => page.engine.unloadContent()")
     assert engine.page.evaluate("() => page.alive()") == before
 
 
@@ -163,7 +163,9 @@ def test_what_is_wrong_with_a_plan_is_said_when_it_is_shown(engine: EnginePage) 
     engine.page.evaluate("() => page.engine.compileAhead('damaged')")
     assert engine.page.evaluate("() => page.engine.signals.plan.value") is None
     with pytest.raises(Error, match="Plan"):
-        engine.page.evaluate("() => page.engine.show({ plan: 'damaged', weights: [], inputs: [] })")
+        engine.page.evaluate(
+            "() => page.engine.show({ planHash: 'damaged', weightHashes: [], inputHashes: [] })"
+        )
 
 
 @ONE_RENDERER
@@ -173,7 +175,7 @@ def test_the_old_network_is_gone_when_another_cannot_be_made(
     engine.show(nbglcnn.compile(model, IMAGES), IMAGES)
     other = engine.add_content(nbglcnn.compile(model[:1], IMAGES), IMAGES)
     with pytest.raises(Error, match="its weights or inputs don't belong together"):
-        engine.page.evaluate("a => page.engine.show(a)", other | {"weights": []})
+        engine.page.evaluate("a => page.engine.show(a)", other | {"weightHashes": []})
     with pytest.raises(Error, match="nothing is shown"):
         engine.read("0")
     assert engine.page.evaluate("() => page.engine.signals.session.value") is None
@@ -215,7 +217,7 @@ def test_weights_that_change_in_one_network_stay_in_another(
     with torch.no_grad():
         changed[0].weight.mul_(-2)
     new = engine.add_content(nbglcnn.compile(changed, IMAGES))["weights"]  # for the current Plan
-    engine.page.evaluate("a => page.engine.show(a)", content | {"weights": new})
+    engine.page.evaluate("a => page.engine.show(a)", content | {"weightHashes": new})
     assert_layers_equal(engine, changed)
     other = engine.add_content(plan, -IMAGES)
     engine.page.evaluate("a => page.second.show(a)", other)
@@ -231,7 +233,7 @@ def test_a_lost_context_comes_back_without_a_client(
     engine.page.evaluate("() => { page.lost = page.lose(); page.lost.loseContext(); }")
     engine.page.wait_for_function("() => page.told.includes('lost')")
     assert engine.page.evaluate("() => page.engine.currentContent === undefined")
-    plan = engine.page.evaluate("() => page.engine.loadedContent.plan")
+    plan = engine.page.evaluate("() => page.engine.loadedContent.planHash")
     assert plan == nbglcnn.compile(model, IMAGES).hash, "what is loaded stays"
     engine.page.evaluate("() => page.lost.restoreContext()")
     engine.page.wait_for_function("() => page.engine.currentContent !== undefined")
@@ -285,13 +287,15 @@ def test_a_patch_uploads_its_rectangle_and_survives_all_that_weights_do(
     engine.page.evaluate("() => page.lost.restoreContext()")
     engine.page.wait_for_function("() => page.engine.currentContent !== undefined")
     assert_layers_equal(engine, changed)
-    engine.page.evaluate("() => { page.all = page.engine.currentContent; page.engine.release(); }")
+    engine.page.evaluate(
+        "() => { page.all = page.engine.currentContent; page.engine.unloadContent(); }"
+    )
     engine.page.evaluate("() => page.engine.show(page.all)")
     assert_layers_equal(engine, changed)
 
     # Other inputs keep the patch; the earlier weights undo it.
     other = IMAGES[:, :, ::-1].copy()
-    content["inputs"] = engine.add_content(plan, other)["inputs"]
+    content["inputHashes"] = engine.add_content(plan, other)["inputHashes"]
     engine.patch(content, [])
     assert_layers_equal(engine, changed, other)
     engine.page.evaluate("a => page.engine.show(a)", content)

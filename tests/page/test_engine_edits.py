@@ -11,11 +11,11 @@ from torch import nn
 
 import nbglcnn
 from engine_page import EnginePage
-from nbglcnn.features.edits.records import Edit, to_dict
+from nbglcnn.features.edits.records import Edit, edits_to_dicts
 from webgl_page import ONE_RENDERER
 
 X = np.random.default_rng(2).standard_normal((2, 3, 9, 7)).astype(np.float32)
-LOSE_CONTEXT = """async () => {
+LOSE_CONTEXT_SCRIPT = """async () => {
   const lose = page.lose();
   lose.loseContext();
   await new Promise((resolve) => setTimeout(resolve, 20));
@@ -44,12 +44,12 @@ def torch_output(channels: int, x: np.ndarray = X) -> np.ndarray:
 
 
 def set_edits(engine: EnginePage, *edits: Edit) -> None:
-    engine.page.evaluate("edits => page.engine.setEdits(edits)", to_dict(edits))
+    engine.page.evaluate("edits => page.engine.setEdits(edits)", edits_to_dicts(edits))
 
 
-def multiply_edit(by: float, layer: str = "0", **fields: Any) -> Edit:
+def multiply_edit(factor: float, layer: str = "0", **fields: Any) -> Edit:
     given: dict[str, Any] = {"name": f"times {layer}", "layer": layer, "transform": "multiply"}
-    return Edit(**given | {"parameters": (by,)} | fields)
+    return Edit(**given | {"parameters": (factor,)} | fields)
 
 
 def assert_value(engine: EnginePage, expected: np.ndarray, key: str = "0") -> None:
@@ -74,7 +74,7 @@ def test_edits_go_over_to_another_plan_but_for_those_it_has_no_place_for(
     engine.show(plan, X)
     assert_value(engine, expected)
     assert engine.page.evaluate("page.left") == [["last"], []]
-    engine.page.evaluate("page.engine.release()")
+    engine.page.evaluate("page.engine.unloadContent()")
     engine.show(plan, -X)
     expected = torch_output(4, -X) * 2
     expected[:, 3] *= 3
@@ -101,7 +101,7 @@ def test_of_many_changes_the_last_one_arrives_and_one_run_is_in_flight(
           await Promise.all(all);
           return [first, runs, run.peek().sequence, engine.signals.session.peek().sequence];
         }""",
-        to_dict([multiply_edit(k, name="m") for k in range(2, 62)]),
+        edits_to_dicts([multiply_edit(k, name="m") for k in range(2, 62)]),
     )
     first, runs, last, shown = found
     assert runs <= 3, "the subscription itself, what was there first, and the last"
@@ -126,7 +126,7 @@ def test_a_change_during_a_run_is_in_the_next_one_right_behind_it(
           await edited;
           return engine.runCount - before;
         }""",
-        [content, to_dict([multiply_edit(5)])[0]],
+        [content, edits_to_dicts([multiply_edit(5)])[0]],
     )
     assert frames <= 2
     assert_value(engine, torch_output(4) * 5)
@@ -150,7 +150,7 @@ def test_edits_and_their_arrays_survive_a_lost_context(
     expected = torch_output(4)
     expected[:, 1] = array[:, 0]
     assert_value(engine, expected)
-    engine.page.evaluate(LOSE_CONTEXT)
+    engine.page.evaluate(LOSE_CONTEXT_SCRIPT)
     engine.page.wait_for_function("page.told.includes('restored')")
     engine.page.wait_for_function("page.engine.currentContent !== undefined")
     assert_value(engine, expected)
@@ -174,7 +174,7 @@ def test_an_edit_that_cannot_be_is_told_to_who_made_it_and_those_before_stay(
           const settled = await Promise.allSettled(all);
           return settled.map(({ status }) => status);
         }""",
-        to_dict([wrong, multiply_edit(3)]),
+        edits_to_dicts([wrong, multiply_edit(3)]),
     )
     assert found[1] == "fulfilled", "the one behind it is its own"
     assert_value(engine, torch_output(4, -X) * 3)

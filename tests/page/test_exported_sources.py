@@ -11,9 +11,9 @@ from playwright.sync_api import Page, expect
 
 import nbglcnn
 from assertions import assert_equal
-from browsers import RECORD_CANVAS
-from exported_html import READ_VALUE, RUN_INPUT
-from page_videos import GRAB_FRAME, RECORD_VIDEOS
+from browsers import RECORD_CANVAS_SCRIPT
+from exported_html import READ_VALUE_SCRIPT, RUN_INPUT_SCRIPT
+from page_videos import GRAB_FRAME_SCRIPT, RECORD_VIDEOS_SCRIPT
 from polling import retry_until_passes
 from source_references import decode_data_url, fit_with_pillow
 from viewer_models import autoencoder
@@ -37,7 +37,7 @@ def open_exported(new_page: Callable[..., Page], tmp_path: Path) -> Iterator[Cal
         page = new_page("llvmpipe", offline=True, viewport={"width": 1000, "height": 900})
         page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
         page.on("pageerror", lambda error: errors.append(str(error)))
-        page.add_init_script(f"({RECORD_VIDEOS})()")
+        page.add_init_script(f"({RECORD_VIDEOS_SCRIPT})()")
         page.goto(path.as_uri())
         page.evaluate("async () => { await window.nbglcnn; }")
         return page
@@ -55,7 +55,7 @@ def dataset_tensor(index: int) -> np.ndarray:
 
 
 def read_value(page: Page, key: str) -> np.ndarray:
-    return decode(page.evaluate(READ_VALUE, key))
+    return decode(page.evaluate(READ_VALUE_SCRIPT, key))
 
 
 def torch_output(x: np.ndarray) -> np.ndarray:
@@ -76,7 +76,7 @@ def current_frame(page: Page, *, mirrored: bool) -> np.ndarray:
     def last() -> np.ndarray:
         found = read_value(page, "input").reshape(SHAPE)
         expected = fit_with_pillow(
-            decode_data_url(page.evaluate(GRAB_FRAME)), SHAPE, mirrored=mirrored
+            decode_data_url(page.evaluate(GRAB_FRAME_SCRIPT)), SHAPE, mirrored=mirrored
         )
         assert np.abs(found[0, 0] - expected).max() <= 1.01 / 255
         return found
@@ -103,7 +103,7 @@ def test_a_data_set_goes_along_and_is_chosen_from(open_exported: Callable[..., P
     page.locator("[data-kind=images]").click()
     expect(page.locator(".nbg-chosen-source")).to_contain_text("Data set")
     x = np.full(SHAPE, 0.25, np.float32)
-    first = page.evaluate(RUN_INPUT, base64.b64encode(x.tobytes()).decode())
+    first = page.evaluate(RUN_INPUT_SCRIPT, base64.b64encode(x.tobytes()).decode())
     assert_equal(np.array(first, np.float32), torch_output(x)[:5])
     expect(page.locator(".nbg-chosen-source")).to_contain_text("Array")
     wait_for_input(page, x)
@@ -123,7 +123,7 @@ def test_a_film_of_python_plays_in_a_page(
     open_exported: Callable[..., Page], new_page: Callable[..., Page], tmp_path: Path
 ) -> None:
     file = tmp_path / "film.webm"
-    file.write_bytes(base64.b64decode(new_page("llvmpipe").evaluate(RECORD_CANVAS)))
+    file.write_bytes(base64.b64decode(new_page("llvmpipe").evaluate(RECORD_CANVAS_SCRIPT)))
     page = open_exported(nbglcnn.Video(file))
     seen = set()
 

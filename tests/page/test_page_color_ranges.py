@@ -10,10 +10,10 @@ from layout_plans import LAYOUTS, layout_plan
 from webgl_page import ONE_RENDERER, GlPage
 
 LAYOUT = LAYOUTS["2x2 pixels"]
-JOB = {"key": "x", "image": 0, "channels": [0, 1, 2, 3, 4], "columns": 5}
+DRAW_JOB = {"key": "x", "image": 0, "channels": [0, 1, 2, 3, 4], "columns": 5}
 
 # The test drives the clock: time advances only in explicit calls.
-FAKE_CLOCK = """() => {
+FAKE_CLOCK_SCRIPT = """() => {
   globalThis.clock = { now: performance.now() };
   performance.now = () => clock.now;
 }"""
@@ -26,26 +26,26 @@ class LiveSession:
         self.gl = gl
         self.array = np.zeros(LAYOUT.nchw, np.float32)
         self.session = gl.open(layout_plan(LAYOUT))
-        gl.page.evaluate(FAKE_CLOCK)
+        gl.page.evaluate(FAKE_CLOCK_SCRIPT)
 
-    def show_range(
-        self, low: float, high: float, pace: str, ms: float = 0, mode: str = "layer"
+    def draw_values(
+        self, low: float, high: float, smoothing: str, elapsed_ms: float = 0, mode: str = "layer"
     ) -> Any:
-        """The colour limits of all channels and of channel 1, `ms` after the previous picture."""
+        """The colour limits of all channels and of channel 1, `elapsed_ms` after the last."""
         array = np.zeros(LAYOUT.nchw, np.float32)
         array[0, 1, 0, :2] = low, high
         array[0, 4, 0, :2] = low / 2, high * 2
         self.gl.write(self.session, "x", array)
         self.gl.run(self.session)
-        self.redraw(pace, ms, mode)
+        self.redraw(smoothing, elapsed_ms, mode)
         return self.color_limits()
 
-    def redraw(self, pace: str, ms: float = 0, mode: str = "layer") -> None:
+    def redraw(self, smoothing: str, elapsed_ms: float = 0, mode: str = "layer") -> None:
         self.gl.page.evaluate(
             "([k, pace, ms]) => { clock.now += ms; gl.the(k).rangeSmoothing = pace; }",
-            [self.session, pace, ms],
+            [self.session, smoothing, elapsed_ms],
         )
-        self.gl.draw(self.session, JOB | {"range": {"mode": mode}})
+        self.gl.draw(self.session, DRAW_JOB | {"range": {"mode": mode}})
 
     def color_limits(self) -> Any:
         return self.gl.page.evaluate(
@@ -60,13 +60,13 @@ def approx_limits(layer: tuple[float, float], channel: tuple[float, float]) -> A
 
 def test_a_step_of_live_values_moves_the_colours_by_their_time_constant(gl: GlPage) -> None:
     live = LiveSession(gl)
-    assert live.show_range(-1, 2, "slow") == approx_limits((-1, 4), (-1, 2))  # no earlier picture
+    assert live.draw_values(-1, 2, "slow") == approx_limits((-1, 4), (-1, 2))  # no earlier picture
     left = 1.0
     for ms in (80, 83, 250, 500):
         left *= np.exp(-ms / 500)
         high = 10 - 8 * left
         layer = (-3 + 2 * left, 2 * high)
-        assert live.show_range(-3, 10, "slow", ms) == approx_limits(layer, (layer[0], high))
+        assert live.draw_values(-3, 10, "slow", ms) == approx_limits(layer, (layer[0], high))
     # Redrawing the same run doesn't move the range.
     live.redraw("slow", 400)
     assert live.color_limits() == approx_limits(layer, (layer[0], high))
@@ -74,23 +74,25 @@ def test_a_step_of_live_values_moves_the_colours_by_their_time_constant(gl: GlPa
 
 def test_held_colours_stay_and_follow_from_there(gl: GlPage) -> None:
     live = LiveSession(gl)
-    live.show_range(-1, 2, "slow")
+    live.draw_values(-1, 2, "slow")
     for ms in (100, 9_000):
-        assert live.show_range(-50, 80, "held", ms) == approx_limits((-1, 4), (-1, 2))
+        assert live.draw_values(-50, 80, "held", ms) == approx_limits((-1, 4), (-1, 2))
     share = 1 - np.exp(-100 / 500)
     layer = (-1 - 49 * share, 4 + 156 * share)
-    assert live.show_range(-50, 80, "slow", 100) == approx_limits(layer, (layer[0], 2 + 78 * share))
+    assert live.draw_values(-50, 80, "slow", 100) == approx_limits(
+        layer, (layer[0], 2 + 78 * share)
+    )
 
 
 @ONE_RENDERER
 def test_a_still_input_shows_its_own_range_at_once(gl: GlPage) -> None:
     live = LiveSession(gl)
-    live.show_range(-1, 2, "exact")
-    assert live.show_range(-5, 6, "exact", 10) == approx_limits((-5, 12), (-5, 6))
-    live.show_range(-50, 60, "slow", 10)
+    live.draw_values(-1, 2, "exact")
+    assert live.draw_values(-5, 6, "exact", 10) == approx_limits((-5, 12), (-5, 6))
+    live.draw_values(-50, 60, "slow", 10)
     live.redraw("exact")  # the last live picture
     assert live.color_limits() == approx_limits((-50, 120), (-50, 60))
-    live.show_range(-1, 2, "held")
+    live.draw_values(-1, 2, "held")
     live.redraw("exact")
     assert live.color_limits() == approx_limits((-1, 4), (-1, 2))
 
@@ -104,7 +106,7 @@ def test_each_channel_has_colours_of_its_own_values(gl: GlPage) -> None:
     gl.write(live.session, "x", array)
     gl.run(live.session)
     live.redraw("exact", mode="channel")
-    for channel in JOB["channels"]:
+    for channel in DRAW_JOB["channels"]:
         read = "([k, channel]) => gl.the(k).colorLimits('x', channel)"
         found = gl.page.evaluate(read, [live.session, channel])
         assert found == pytest.approx([channel - 1, channel + 2], abs=1e-5)
@@ -113,19 +115,19 @@ def test_each_channel_has_colours_of_its_own_values(gl: GlPage) -> None:
 @ONE_RENDERER
 def test_where_nothing_was_finite_colours_do_not_come_from_there(gl: GlPage) -> None:
     live = LiveSession(gl)
-    live.show_range(-1, 2, "slow")
+    live.draw_values(-1, 2, "slow")
     live.gl.write(live.session, "x", np.full(LAYOUT.nchw, np.nan, np.float32))
     live.gl.run(live.session)
     live.redraw("slow", 100)
-    assert live.show_range(-3, 5, "slow", 100) == approx_limits((-3, 10), (-3, 5))
+    assert live.draw_values(-3, 5, "slow", 100) == approx_limits((-3, 10), (-3, 5))
 
 
 @ONE_RENDERER
 def test_the_drawn_colours_are_those_of_the_limits(gl: GlPage) -> None:
     live = LiveSession(gl)
-    live.show_range(-1, 2, "slow")
+    live.draw_values(-1, 2, "slow")
     for pace, ms, most in (("slow", 200, 4 + 4 * (1 - np.exp(-0.4))), ("exact", 0, 8)):
-        live.show_range(-1, 4, pace, ms)
+        live.draw_values(-1, 4, pace, ms)
         assert live.color_limits()[0] == pytest.approx((-1, most), rel=1e-5)
-        [pixels] = live.gl.draw(live.session, JOB | {"channels": [1], "columns": 1})
+        [pixels] = live.gl.draw(live.session, DRAW_JOB | {"channels": [1], "columns": 1})
         assert np.abs(pixels[0, 1, :3] - signed_colours(np.float32([4]), most)).max() <= 6

@@ -10,7 +10,7 @@ from playwright.sync_api import Error
 
 import nbglcnn
 from colours import MAGENTA, parse_colours
-from display_kind_models import ViT, damaged_tokens
+from display_kind_models import ViT, plans_with_damaged_tokens
 from layout_plans import layout_plan
 from nbglcnn import Plan
 from nbglcnn.pictures.colors import CLASS_COLORS
@@ -23,9 +23,9 @@ CELL_SIZE = (40, 23)
 CURVES_JOB = {"drawMode": "curves", "scale": 1, "curveSize": CELL_SIZE}
 
 
-def display_kind_plan(layout: Layout, form: DisplayKind, nchw: NCHW | None = None) -> Plan:
+def display_kind_plan(layout: Layout, display_kind: DisplayKind, nchw: NCHW | None = None) -> Plan:
     plan = layout_plan(layout, nchw)
-    values = [msgspec.structs.replace(value, display_kind=form) for value in plan.values]
+    values = [msgspec.structs.replace(value, display_kind=display_kind) for value in plan.values]
     return Plan(msgspec.structs.replace(plan.header, values=tuple(values)), plan.uniforms, {})
 
 
@@ -36,9 +36,9 @@ def draw_plan(gl: GlPage, plan: Plan, array: np.ndarray, *jobs: dict[str, Any]) 
     return gl.draw(session, *({"key": "x", **job} for job in jobs))
 
 
-def curve_row(share: float) -> float:
+def curve_row(range_fraction: float) -> float:
     """The row of a cell, from the top, at this share of its range."""
-    return 1.5 + (1 - share) * (CELL_SIZE[1] - 3)
+    return 1.5 + (1 - range_fraction) * (CELL_SIZE[1] - 3)
 
 
 def is_ink(pixels: np.ndarray, name: str) -> np.ndarray:
@@ -47,7 +47,7 @@ def is_ink(pixels: np.ndarray, name: str) -> np.ndarray:
     return b - r > 90 if name == "positive" else r - b > 90
 
 
-SIGNALS = [
+SIGNAL_LAYOUTS = [
     (Layout((1, 3, 1, 20), (1, 1, 4)), None),
     (Layout((1, 3, 20, 1), (1, 4, 1)), None),
     (Layout((1, 60, 1, 1)), (1, 3, 1, 20)),
@@ -56,7 +56,9 @@ SIGNALS = [
 
 
 @ONE_RENDERER
-@pytest.mark.parametrize(("layout", "nchw"), SIGNALS, ids=["row", "column", "view", "in strips"])
+@pytest.mark.parametrize(
+    ("layout", "nchw"), SIGNAL_LAYOUTS, ids=["row", "column", "view", "in strips"]
+)
 def test_a_curve_stands_at_its_values(gl: GlPage, layout: Layout, nchw: NCHW | None) -> None:
     rng = np.random.default_rng(3)
     array = rng.uniform(0.3, 1, (3, 20)) * np.where(np.arange(20) // 5 % 2, -1, 1)
@@ -161,6 +163,8 @@ def test_a_class_number_has_the_colour_of_its_class(gl: GlPage) -> None:
 
 @ONE_RENDERER
 def test_a_plan_with_tokens_of_nothing_is_refused(gl: GlPage) -> None:
-    for broken in damaged_tokens(nbglcnn.compile(ViT().eval(), torch.rand(1, 3, 16, 16))):
+    for broken in plans_with_damaged_tokens(
+        nbglcnn.compile(ViT().eval(), torch.rand(1, 3, 16, 16))
+    ):
         with pytest.raises(Error, match=r"damaged Plan: .*tokens"):
             gl.open(broken)

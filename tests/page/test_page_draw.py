@@ -15,7 +15,7 @@ from nbglcnn.plan.layout import NCHW, Layout
 from webgl_page import DRAW_JOB, ONE_RENDERER, GlPage
 
 # matplotlib's and d3's viridis at 0, 1/4, 1/2, 3/4 and 1.
-VIRIDIS = ["440154", "3b528b", "21918c", "5ec962", "fde725"]
+VIRIDIS_STOPS = ["440154", "3b528b", "21918c", "5ec962", "fde725"]
 COLOUR_TOLERANCE = 6  # of 255: neighbouring texels of a colour map differ by less
 
 
@@ -58,7 +58,7 @@ def test_maps_of_every_layout_have_the_colours_of_their_values(gl: GlPage, name:
 
 
 # Values stored in one nchw and displayed in another: heads, a view of all elements, of channels.
-RESHAPED = [
+RESHAPED_LAYOUTS = [
     (Layout((8, 16, 1, 16)), (2, 4, 16, 16)),
     (LAYOUTS["2x2 pixels"], (1, 10, 13, 19)),
     (LAYOUTS["quadrants of 2x2 pixels"], (2, 3, 20, 14)),
@@ -71,7 +71,7 @@ RESHAPED = [
 def test_maps_in_another_frame_than_they_lie_in_have_the_colours_of_their_values(
     gl: GlPage,
 ) -> None:
-    for layout, nchw in RESHAPED:
+    for layout, nchw in RESHAPED_LAYOUTS:
         n, c, h, w = nchw
         array = np.random.default_rng(1).standard_normal(nchw).astype(np.float32)
         array *= 1 + np.arange(c, dtype=np.float32)[:, None, None] % 4
@@ -107,7 +107,7 @@ def test_the_greatest_value_of_a_negative_layer_is_not_the_zero_of_unused_lanes(
         strict=True,
     ):
         row = maps.transpose(1, 0, 2).reshape(nchw[2], -1)
-        for value, colour in ((maps.min(), VIRIDIS[0]), (maps.max(), VIRIDIS[-1])):
+        for value, colour in ((maps.min(), VIRIDIS_STOPS[0]), (maps.max(), VIRIDIS_STOPS[-1])):
             assert_close(pixels[row == value][None], parse_colours(colour)[None])
 
 
@@ -163,9 +163,9 @@ def test_sequential_maps_run_from_minimum_to_maximum_or_around_zero(gl: GlPage) 
         job | {"range": {"mode": "layer", "symmetric": True}},
         job | {"colormap": "grey"},
     )
-    assert_close(spread[0][None], parse_colours(" ".join(VIRIDIS))[None])
-    assert_close(around[:, 1:2], parse_colours(VIRIDIS[2])[None])
-    assert_close(around[:, 4:5], parse_colours(VIRIDIS[4])[None])
+    assert_close(spread[0][None], parse_colours(" ".join(VIRIDIS_STOPS))[None])
+    assert_close(around[:, 1:2], parse_colours(VIRIDIS_STOPS[2])[None])
+    assert_close(around[:, 4:5], parse_colours(VIRIDIS_STOPS[4])[None])
     assert_close(grey, np.linspace(0, 255, 5)[None, :, None].repeat(3, -1), 1)
 
 
@@ -174,7 +174,7 @@ def test_a_constant_map_has_a_colour(gl: GlPage) -> None:
     for value, map_ in ((0, "signed"), (0, "viridis"), (3, "viridis")):
         array = np.full(layout.nchw, value, np.float32)
         [pixels] = draw_layout(gl, layout, array, {"channels": [0], "colormap": map_})
-        expected = [255, 255, 255] if map_ == "signed" else parse_colours(VIRIDIS[0])[0]
+        expected = [255, 255, 255] if map_ == "signed" else parse_colours(VIRIDIS_STOPS[0])[0]
         assert_close(pixels, np.broadcast_to(expected, (2, 2, 3)))
 
 
@@ -184,7 +184,7 @@ def test_the_largest_floats_keep_their_order(gl: GlPage) -> None:
     job = {"channels": [0]}
     one, other = draw_layout(gl, layout, array, job, job | {"colormap": "viridis"})
     assert_close(one, signed_colours(array[0, 0] / 1e38, 3.4))
-    assert_close(other, parse_colours(" ".join(VIRIDIS))[None])
+    assert_close(other, parse_colours(" ".join(VIRIDIS_STOPS))[None])
 
 
 def test_nan_is_hatched_and_infinity_is_solid_magenta(gl: GlPage) -> None:

@@ -15,7 +15,7 @@ import nbglcnn
 from layout_plans import LAYOUTS, layout_plan
 from nbglcnn import Session
 from nbglcnn.features.edits import shader
-from nbglcnn.features.edits.records import Edit, to_dict
+from nbglcnn.features.edits.records import Edit, edits_to_dicts
 from nbglcnn.features.edits.reference import apply_edits
 from nbglcnn.features.edits.transforms import TRANSFORM_KINDS
 from nbglcnn.lowering.lower import lower
@@ -24,7 +24,7 @@ from recurrent import INPUTS, leaky_integrator
 from webgl_page import ONE_RENDERER, GlPage, decode
 
 RANDOM = np.random.default_rng(20)
-CASES: dict[str, list[tuple[float, ...]]] = {
+EDIT_CASES: dict[str, list[tuple[float, ...]]] = {
     "ablate": [()],
     "invert": [()],
     "multiply": [(-1.5,)],
@@ -125,7 +125,7 @@ def open_and_run(gl: GlPage, plan: nbglcnn.Plan) -> int:
 @ONE_RENDERER
 def test_every_transform_equals_numpy_in_every_layout(gl: GlPage) -> None:
     """With channel subsets, batches, one-row maps, values in strips, other display shapes."""
-    assert set(CASES) == set(TRANSFORM_KINDS)
+    assert set(EDIT_CASES) == set(TRANSFORM_KINDS)
     plans = {name: layout_plan(layout) for name, layout in LAYOUTS.items()}
     plans["reshaped"] = layout_plan(LAYOUTS["2x2 pixels"], (2, 13, 19, 5))
     plans["colours reshaped"] = layout_plan(LAYOUTS["2 images"], (1, 3, 3, 3))
@@ -139,7 +139,7 @@ def test_every_transform_equals_numpy_in_every_layout(gl: GlPage) -> None:
         opened.append(session)
         array = RANDOM.standard_normal(value.shape).astype(np.float32)
         gl.write(session, "x", array)
-        for k, (transform, cases) in enumerate(CASES.items()):
+        for k, (transform, cases) in enumerate(EDIT_CASES.items()):
             if transform in COLOUR_TRANSFORMS:
                 if value.nchw[1] not in TRANSFORM_KINDS[transform].counts:
                     continue
@@ -179,7 +179,7 @@ def test_the_page_tells_the_shader_what_python_tells_it(gl: GlPage, plan: nbglcn
     ]
     for bend in bends:
         [value] = [one for one in plan.header.values if one.key == bend.layer]
-        given = [msgspec.to_builtins(value), to_dict([bend])[0]]
+        given = [msgspec.to_builtins(value), edits_to_dicts([bend])[0]]
         found = base64.b64decode(gl.page.evaluate("a => gl.blocks(...a)", given))
         assert found == shader.uniform_block(value, bend, 0) + shader.uniform_block(value, bend, 1)
 
@@ -241,7 +241,8 @@ def test_edits_in_float16_are_right_to_three_digits(gl: GlPage) -> None:
     for layer in ("conv", "up"):  # 6 and 3 channels
         before = gl.read(session, layer)
         one_by_one = (
-            make_edit(layer, name, *CASES[name][0], channels=(0, 2)) for name in PICTURE_TRANSFORMS
+            make_edit(layer, name, *EDIT_CASES[name][0], channels=(0, 2))
+            for name in PICTURE_TRANSFORMS
         )
         rest = [
             one for one in one_by_one if layer == "up" or one.transform not in COLOUR_TRANSFORMS
@@ -358,11 +359,11 @@ def test_previews_are_one_channel_as_each_edit_would_make_it(
     places = (("x", 1, 1), ("conv", 4, 1), ("up", 2, 0), ("flat", 17, 1), ("line", 3, 1))
     for layer, channel, image in places:
         [value] = [value for value in plan.values if value.key == layer]
-        names = [one for one in CASES if one not in COLOUR_TRANSFORMS or value.nchw[1] == 3]
-        bends = [make_edit("", name, *CASES[name][0]) for name in names]
+        names = [one for one in EDIT_CASES if one not in COLOUR_TRANSFORMS or value.nchw[1] == 3]
+        bends = [make_edit("", name, *EDIT_CASES[name][0]) for name in names]
         rows = [
             {key: one for key, one in row.items() if key not in ("layer", "name")}
-            for row in to_dict(bends)
+            for row in edits_to_dicts(bends)
         ]
         asked = {"layer": layer, "channel": channel, "image": image, "edits": rows}
         sequence = gl.page.evaluate("k => gl.the(k).sequence", session)
@@ -427,7 +428,7 @@ def test_a_value_is_seen_after_each_of_its_edits_where_somebody_asks(
         return int(run["passes"])
 
     def ask(*keys: str) -> None:
-        gl.page.evaluate("([k, keys]) => gl.the(k).keepStages(keys)", [session, list(keys)])
+        gl.page.evaluate("([k, keys]) => gl.the(k).keepIntermediates(keys)", [session, list(keys)])
 
     ask("x")
     assert stage("x", 0).tobytes() == stage("x", 4).tobytes() == X.tobytes(), "nothing is edited"
@@ -485,7 +486,7 @@ def test_a_slider_only_tells_the_device_numbers(gl: GlPage, plan: nbglcnn.Plan) 
     gl.page.evaluate("() => gl.count()")
     for k in range(20):
         slid = make_edit("conv", "multiply", k / 4, name="slid", mix=1 - k / 40, channels=(0, 1, 5))
-        edits = to_dict([*others, slid])
+        edits = edits_to_dicts([*others, slid])
         gl.page.evaluate(
             """async ([k, edits]) => {
               const taken = gl.setEdits(k, edits); // not waited for
@@ -568,7 +569,7 @@ def test_a_text_of_ones_own_runs_and_one_that_does_not_compile_changes_nothing(
     assert_close(gl.read(session, "conv"), before * 2 + expected - before * 0.5, "and on")
 
 
-LOSE_CONTEXT = """async () => {
+LOSE_CONTEXT_SCRIPT = """async () => {
   const lose = gl.lose();
   lose.loseContext();
   await new Promise((resolve) => setTimeout(resolve, 20));
@@ -585,7 +586,7 @@ def test_edits_survive_a_lost_context(gl: GlPage, plan: nbglcnn.Plan) -> None:
     gl.set_edits(session, edits, arrays)
     gl.page.evaluate("k => gl.the(k).keepUnedited(['conv'])", session)
     edits.append(make_edit("conv", "blur", 1))
-    gl.page.evaluate("k => gl.the(k).keepStages(['conv'])", session)
+    gl.page.evaluate("k => gl.the(k).keepIntermediates(['conv'])", session)
     gl.set_edits(session, edits, arrays)
     stages = [gl.page.evaluate("k => gl.stageKey('conv', k)", k) for k in range(3)]
     seen = [gl.page.evaluate("a => gl.read(...a)", [session, key]) for key in stages]
@@ -595,7 +596,7 @@ def test_edits_survive_a_lost_context(gl: GlPage, plan: nbglcnn.Plan) -> None:
     job = {"key": "conv", "channels": [0, 1], "columns": 2}
     [picture] = gl.draw(session, job)
     alive = gl.count_alive()
-    gl.page.evaluate(LOSE_CONTEXT)
+    gl.page.evaluate(LOSE_CONTEXT_SCRIPT)
     gl.page.wait_for_function("gl.events.length === 2")
     for key, array in before.items():
         np.testing.assert_array_equal(gl.read(session, key), array, err_msg=key)

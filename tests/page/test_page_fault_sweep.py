@@ -15,8 +15,8 @@ from bundle import bundle_script
 
 X = np.random.default_rng(4).standard_normal((1, 3, 5, 6)).astype(np.float32)
 CALLS_PER_BATCH = 12  # calls tried per request to the page
-SWEEP_SHARES = 4  # a share has every fourth call; shares can run in parallel
-ERRORS = {"loss": "ContextLostError", "link": "ShaderError", "memory": "PlanError"}
+SHARD_COUNT = 4  # a share has every fourth call; shares can run in parallel
+ERROR_BY_FAULT = {"loss": "ContextLostError", "link": "ShaderError", "memory": "PlanError"}
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def assert_faults_handled(found: list[dict[str, Any]], kind: str) -> int:
         assert life["finalOutput"] == faultless_run["finalOutput"]
         for (name, outcome), value in zip(life["steps"], right, strict=False):
             if "error" in outcome:
-                assert outcome["error"] == ERRORS[kind], (name, outcome)
+                assert outcome["error"] == ERROR_BY_FAULT[kind], (name, outcome)
             else:
                 assert outcome["value"] == value or (name, outcome["value"]) == ("draw", "nothing")
     assert all(
@@ -76,10 +76,10 @@ def assert_faults_handled(found: list[dict[str, Any]], kind: str) -> int:
 
 
 @pytest.mark.parametrize(
-    "share", [pytest.param(k, marks=pytest.mark.sweep if k else ()) for k in range(SWEEP_SHARES)]
+    "share", [pytest.param(k, marks=pytest.mark.sweep if k else ()) for k in range(SHARD_COUNT)]
 )
 def test_a_context_lost_at_any_call(run_fault_sweep: Callable[..., Any], share: int) -> None:
-    assert assert_faults_handled(run_fault_sweep("loss", 1 + share, SWEEP_SHARES), "loss") > 80
+    assert assert_faults_handled(run_fault_sweep("loss", 1 + share, SHARD_COUNT), "loss") > 80
 
 
 @pytest.mark.parametrize("kind", ["link", "memory"])

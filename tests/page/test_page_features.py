@@ -13,14 +13,14 @@ from torch import nn
 import nbglcnn
 from assertions import assert_equal
 from bundle import bundle_script
-from exported_html import READ_VALUE
+from exported_html import READ_VALUE_SCRIPT
 from nbglcnn import Noise, Viewer, transforms
 from nbglcnn.features.export import export
 
 RANDOM = np.random.default_rng(41)
 X = RANDOM.random((1, 3, 9, 7), np.float32)
-DATA = (RANDOM.random((8, 3, 9, 7), np.float32), RANDOM.random((8, 5), np.float32))
-BUNDLE = (
+TRAINING_DATA = (RANDOM.random((8, 3, 9, 7), np.float32), RANDOM.random((8, 5), np.float32))
+BUNDLE_ARGUMENTS = (
     "test/page_without_feature.ts",
     *("--format=iife", "--minify", "--charset=utf8", "--loader:.css=text"),
     *("--jsx=automatic", "--jsx-import-source=preact"),
@@ -38,13 +38,13 @@ def exported_pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A page that trains, one that teaches and one that compares; each has a bend."""
     folder = tmp_path_factory.mktemp("features")
     script = folder / "features.js"
-    script.write_bytes(bundle_script(*BUNDLE))
+    script.write_bytes(bundle_script(*BUNDLE_ARGUMENTS))
     paths = {name: folder / f"{name}.html" for name in ("train", "teach", "compare")}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(export, "PAGE_SCRIPT", script)
+        patch.setattr(export, "PAGE_SCRIPT_PATH", script)
         viewer = Viewer(network(), X)
         viewer.bend("1", transforms.multiply(2))
-        viewer.to_html(paths["train"], train={"data": DATA, "steps": 3, "batch_size": 4})
+        viewer.to_html(paths["train"], train={"data": TRAINING_DATA, "steps": 3, "batch_size": 4})
         viewer.input = Noise(seed=3)
         viewer.to_html(paths["teach"], teach=("one", "other"))
         viewer.close()
@@ -69,7 +69,7 @@ FEATURE_MARKERS = {
     "compare": ("compare", "[data-tab=compare]"),
     "export": ("train", ".nbg-save"),
 }
-TABS = {
+TABS_BY_PAGE = {
     "train": ["network", "layer", "train", "profile"],
     "teach": ["network", "layer", "teach", "profile"],
     "compare": ["compare", "network", "layer", "profile"],
@@ -97,15 +97,15 @@ def page_without(
 
 
 def read_value(page: Page, key: str) -> np.ndarray:
-    return np.frombuffer(base64.b64decode(page.evaluate(READ_VALUE, key)), np.float32)
+    return np.frombuffer(base64.b64decode(page.evaluate(READ_VALUE_SCRIPT, key)), np.float32)
 
 
-def torch_output(bent: bool) -> np.ndarray:
+def torch_output(is_bent: bool) -> np.ndarray:
     """PyTorch's output for the page's input, with the bend or without it."""
     convolution, relu, *rest = network()
     with torch.no_grad():
         hidden = relu(convolution(torch.from_numpy(X)))
-        return np.asarray(nn.Sequential(*rest)((1 + bent) * hidden))
+        return np.asarray(nn.Sequential(*rest)((1 + is_bent) * hidden))
 
 
 @pytest.mark.parametrize(
@@ -121,12 +121,12 @@ def test_a_page_without_a_feature_has_all_others(
 ) -> None:
     page = page_without(name, without)
     if name == "train":
-        expected = torch_output(bent=without != "edits")
+        expected = torch_output(is_bent=without != "edits")
         assert_equal(read_value(page, "output").reshape(1, 5), expected, rtol=1e-4, name="output")
     else:
         keys = page.evaluate("async () => (await window.nbglcnn).keys")
         assert np.isfinite(read_value(page, keys[-1])).all()
-    tabs = [one for one in TABS[name] if one != FEATURE_TABS.get(without)]
+    tabs = [one for one in TABS_BY_PAGE[name] if one != FEATURE_TABS.get(without)]
     found = page.eval_on_selector_all("[data-tab]", "all => all.map(({ dataset }) => dataset.tab)")
     assert found == tabs
     for tab in tabs:

@@ -150,7 +150,7 @@ def test_a_context_that_never_comes_back_is_replaced(
 
 
 # Counts WebGL calls from now on, and calls `strike` at the n-th.
-COUNT_CALLS = """((n, strike) => {
+COUNT_CALLS_SCRIPT = """((n, strike) => {
   const target = gl.opened().gl;
   const own = Object.getPrototypeOf(target);
   const methods = Object.getOwnPropertyNames(own).filter((name) =>
@@ -171,7 +171,7 @@ COUNT_CALLS = """((n, strike) => {
 })"""
 
 # Loses the context before the n-th WebGL call (0: never). Returns the number of calls.
-LOSE_AT_CALL = """async ([n, session, x, key, job]) => {
+LOSE_AT_CALL_SCRIPT = """async ([n, session, x, key, job]) => {
   const lose = gl.lose();
   const counted = COUNTED(n, () => lose.loseContext());
   const canvas = document.createElement("canvas");
@@ -202,7 +202,7 @@ LOSE_AT_CALL = """async ([n, session, x, key, job]) => {
     while (gl.opened().isLost) await new Promise((resolve) => setTimeout(resolve, 4));
   }
   return { calls: counted.calls, results, last: gl.base64(await s.read(key)) };
-}""".replace("COUNTED", COUNT_CALLS)
+}""".replace("COUNTED", COUNT_CALLS_SCRIPT)
 
 
 @ONE_RENDERER
@@ -212,7 +212,7 @@ def test_a_loss_at_any_call_gives_the_right_numbers_or_an_error(gl: GlPage) -> N
     job = DRAW_JOB | {"key": "x", "channels": [0]}
 
     def losing(n: int) -> dict[str, Any]:
-        return dict(gl.page.evaluate(LOSE_AT_CALL, [n, session, encode(x), "x", job]))
+        return dict(gl.page.evaluate(LOSE_AT_CALL_SCRIPT, [n, session, encode(x), "x", job]))
 
     losing(0)
     right = losing(0)
@@ -264,7 +264,7 @@ def test_dispose_frees_everything_and_what_is_the_same_is_shared(
 
 # Opens a session, sends it a request, and closes it after the n-th WebGL call (0: never). Returns
 # the number of calls, and the result of the request.
-CLOSE_AT_CALL = """async ([n, url, x, question]) => {
+CLOSE_AT_CALL_SCRIPT = """async ([n, url, x, question]) => {
   const s = gl.the(await gl.open(url));
   s.write("input", gl.floats(x));
   await s.run();
@@ -275,7 +275,7 @@ CLOSE_AT_CALL = """async ([n, url, x, question]) => {
   counted.undo();
   s.dispose();
   return [counted.calls, said];
-}""".replace("COUNTED", COUNT_CALLS)
+}""".replace("COUNTED", COUNT_CALLS_SCRIPT)
 
 
 @ONE_RENDERER
@@ -292,7 +292,7 @@ def test_a_session_closed_during_a_question_leaves_nothing(
     url = gl.serve_file(plan.to_bytes())
 
     def closing(n: int) -> tuple[int, str]:
-        calls, said = gl.page.evaluate(CLOSE_AT_CALL, [n, url, encode(X), question])
+        calls, said = gl.page.evaluate(CLOSE_AT_CALL_SCRIPT, [n, url, encode(X), question])
         return int(calls), str(said)
 
     calls, said = closing(0)
@@ -388,7 +388,7 @@ def test_a_plan_for_a_larger_device_is_refused_by_name(gl: GlPage) -> None:
     assert gl.count_alive() == dict.fromkeys(gl.count_alive(), 0)
 
 
-UNAVAILABLE = {
+WEBGL_UNAVAILABLE_SCRIPTS = {
     "no-webgl2": "OffscreenCanvas.prototype.getContext = HTMLCanvasElement.prototype.getContext"
     " = () => null",
     "no-float-textures": "WebGL2RenderingContext.prototype.getExtension = () => null",
@@ -397,11 +397,11 @@ UNAVAILABLE = {
 
 
 @ONE_RENDERER
-@pytest.mark.parametrize("reason", UNAVAILABLE)
+@pytest.mark.parametrize("reason", WEBGL_UNAVAILABLE_SCRIPTS)
 def test_a_browser_that_cannot_says_why(gl: GlPage, reason: str) -> None:
     found = gl.page.evaluate(
         f"""() => {{
-          {UNAVAILABLE[reason]};
+          {WEBGL_UNAVAILABLE_SCRIPTS[reason]};
           try {{ gl.opened(); }} catch (e) {{
             return {{ name: e.name, reason: e.reason, message: e.message, detail: e.detail }};
           }}

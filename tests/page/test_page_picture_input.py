@@ -27,7 +27,7 @@ from picture_input import (
 )
 from webgl_page import ONE_RENDERER, GlPage, decode, encode
 
-SIZES = [
+PICTURE_AND_INPUT_SIZES = [
     ((7, 5), (28, 28)),  # enlarged
     ((640, 480), (28, 28)),  # reduced by about 20
     ((560, 560), (28, 28)),  # reduced by 20
@@ -37,18 +37,18 @@ SIZES = [
     ((90, 2), (7, 1)),
     ((33, 51), (33, 51)),  # unchanged
 ]
-FITS: list[Fit] = ["crop", "letterbox", "stretch"]
-KINDS = ["data", "canvas", "offscreen", "bitmap", "image", "frame"]
+FIT_MODES: list[Fit] = ["crop", "letterbox", "stretch"]
+PICTURE_KINDS = ["data", "canvas", "offscreen", "bitmap", "image", "frame"]
 SHAPE = (1, 3, 12, 17)
 # As on a graphics card: without the canvas that is used if the CPU draws.
-PRETEND_HARDWARE = "() => Object.assign(gl.opened().capabilities, { software: false })"
+PRETEND_HARDWARE_SCRIPT = "() => Object.assign(gl.opened().capabilities, { software: false })"
 
 
 @ONE_RENDERER
-@pytest.mark.parametrize("fit", FITS)
+@pytest.mark.parametrize("fit", FIT_MODES)
 def test_pictures_of_any_size_are_resampled_as_pillow_does_it(gl: GlPage, fit: Fit) -> None:
     gl.open(picture_plan((1, 1, 2, 2)))  # keeps the programs compiled
-    for (width, height), (w, h) in SIZES:
+    for (width, height), (w, h) in PICTURE_AND_INPUT_SIZES:
         picture = make_random_picture(width, height)
         for channels in (1, 3, 4):
             shape = (1, channels, h, w)
@@ -83,7 +83,7 @@ def test_a_share_of_each_side_stays(gl: GlPage) -> None:
 @ONE_RENDERER
 def test_a_mirrored_picture_has_left_and_right_exchanged(gl: GlPage) -> None:
     picture = make_random_picture(64, 31)
-    for fit in FITS:
+    for fit in FIT_MODES:
         session = gl.open(picture_plan(SHAPE, fit))
         feed_picture(gl, session, picture, mirrored=True)
         mirrored = resize_with_pillow(picture, SHAPE, fit, mirrored=True)
@@ -96,10 +96,10 @@ def test_a_mirrored_picture_has_left_and_right_exchanged(gl: GlPage) -> None:
 @pytest.mark.parametrize("hardware", [False, True], ids=["software", "hardware"])
 def test_each_kind_of_picture_gives_the_same(gl: GlPage, hardware: bool) -> None:
     if hardware:
-        gl.page.evaluate(PRETEND_HARDWARE)
+        gl.page.evaluate(PRETEND_HARDWARE_SCRIPT)
     picture = make_random_picture(50, 34)
     session = gl.open(picture_plan(SHAPE))
-    for kind in KINDS:
+    for kind in PICTURE_KINDS:
         gl.write(session, "x", np.full(SHAPE, 0.3))
         feed_picture(gl, session, picture, kind)
         # The frame's colours are those of the video.
@@ -180,7 +180,7 @@ def test_a_side_of_ten_thousand_pixels_is_taken_whole(gl: GlPage) -> None:
         assert np.abs(found - resize_with_pillow(wide, shape, "stretch") / 255).max() < 0.02
 
 
-FEED_VIDEO = """
+FEED_VIDEO_SCRIPT = """
 async ([session, mirrored]) => {
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [96, 64];
@@ -231,11 +231,11 @@ def test_a_films_picture_of_now_goes_in_and_before_its_first_what_was_there_stay
     gl: GlPage, hardware: bool
 ) -> None:
     if hardware:
-        gl.page.evaluate(PRETEND_HARDWARE)
+        gl.page.evaluate(PRETEND_HARDWARE_SCRIPT)
     session = gl.open(picture_plan(SHAPE))
     x = np.random.default_rng(1).random(SHAPE, np.float32)
     gl.write(session, "x", x)
-    before, found, pixels, width, height = gl.page.evaluate(FEED_VIDEO, [session, True])
+    before, found, pixels, width, height = gl.page.evaluate(FEED_VIDEO_SCRIPT, [session, True])
     np.testing.assert_array_equal(decode(before).reshape(SHAPE), x)
     shown = np.frombuffer(base64.b64decode(pixels), np.uint8).reshape(height, width, 4)
     assert shown[..., :3].std() > 30

@@ -12,13 +12,13 @@ from nbglcnn.lowering.lower import lower
 from nbglcnn.reference import compute_reference
 from nbglcnn.report import RTOL
 from picture_input import feed_picture, make_random_picture, picture_plan, resize_with_pillow
-from webgl_page import NO_FLOAT32, ONE_RENDERER, GlPage, bundle_script, decode, encode
+from webgl_page import DISABLE_FLOAT32_SCRIPT, ONE_RENDERER, GlPage, bundle_script, decode, encode
 from zoo import build
 
 FLOAT16_RTOL = RTOL["float16"]
 RGBA32F, RGBA16F, RGBA8 = 0x8814, 0x881A, 0x8058
 # Records allocations, and which of them are rendered to.
-RECORD_ALLOCATIONS = """() => {
+RECORD_ALLOCATIONS_SCRIPT = """() => {
   const { texStorage3D, bindTexture, framebufferTextureLayer } = WebGL2RenderingContext.prototype;
   const formats = new Map();
   let bound;
@@ -43,8 +43,8 @@ RECORD_ALLOCATIONS = """() => {
 @pytest.fixture
 def half_float_page(gl: GlPage) -> GlPage:
     """A page whose device claims to render to 16-bit floats only."""
-    gl.page.evaluate(RECORD_ALLOCATIONS)
-    gl.page.evaluate(NO_FLOAT32)
+    gl.page.evaluate(RECORD_ALLOCATIONS_SCRIPT)
+    gl.page.evaluate(DISABLE_FLOAT32_SCRIPT)
     return gl
 
 
@@ -68,7 +68,7 @@ def test_a_plan_of_float16_is_right_to_three_digits_and_takes_half(gl: GlPage, n
     model, inputs = build(name)
     graph, arrays = load(model, inputs)
     expected = compute_reference(model, graph, arrays)
-    gl.page.evaluate(RECORD_ALLOCATIONS)
+    gl.page.evaluate(RECORD_ALLOCATIONS_SCRIPT)
     plan = lower(graph, precision="float16")
     session = run_plan(gl, plan, arrays)
     for value in plan.values:
@@ -159,7 +159,7 @@ def test_a_device_without_float32_counts_and_draws_large_maps_right(
     assert first["std"] == pytest.approx(exact.std(), rel=1e-6)
     # SwiftShader writes infinity as NaN to 16-bit targets.
     assert (second["nan"] + second["inf"], second["max"]) == (2, 60000)
-    assert second["zeros"] == pytest.approx((301 * 303 - 3) / (301 * 303), abs=1e-7)
+    assert second["zeroFraction"] == pytest.approx((301 * 303 - 3) / (301 * 303), abs=1e-7)
     counted = half_float_page.histogram(session, "input", 30, 0, 0)
     assert counted is not None
     expected, _ = np.histogram(exact[exact != 0], 30, (exact.min(), exact.max()))

@@ -13,19 +13,19 @@ from nbglcnn.lowering.lower import lower
 from recurrent import INITIAL_STATE, INPUTS, SHAPE, leaky_integrator, numpy_step
 from webgl_page import ONE_RENDERER, GlPage
 
-LOSE_CONTEXT = """async () => {
+LOSE_CONTEXT_SCRIPT = """async () => {
   const lose = gl.lose();
   lose.loseContext();
   await new Promise((resolve) => setTimeout(resolve, 20));
   lose.restoreContext();
 }"""
-PROFILE_SECTIONS = """async (k) => {
+PROFILE_SECTIONS_SCRIPT = """async (k) => {
   const found = [];
   const told = (layer, { passes }) => found.push([layer, passes]);
   await gl.the(k).profile(told, new AbortController().signal);
   return found;
 }"""
-KEYS = ("scaled", "next", "squashed", "y")
+VALUE_KEYS = ("scaled", "next", "squashed", "y")
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def gl(
 
 
 def read_values(gl: GlPage, session: int) -> dict[str, np.ndarray]:
-    return {key: gl.read(session, key) for key in KEYS}
+    return {key: gl.read(session, key) for key in VALUE_KEYS}
 
 
 @ONE_RENDERER
@@ -59,7 +59,7 @@ def test_what_runs_again_changes_nothing(gl: GlPage, committed: bool) -> None:
             gl.run(session, section)
     for ask in (
         lambda: gl.page.evaluate("k => gl.the(k).measureRun(1e4)", session),
-        lambda: gl.page.evaluate(PROFILE_SECTIONS, session),
+        lambda: gl.page.evaluate(PROFILE_SECTIONS_SCRIPT, session),
         lambda: gl.statistics(session, "y"),
     ):
         ask()
@@ -77,9 +77,9 @@ def test_a_profile_leaves_what_a_commit_takes(gl: GlPage) -> None:
     session = gl.open(lower(leaky_integrator(), observe="outputs"))
     gl.write(session, "x", INPUTS[0])
     gl.run(session)
-    gl.page.evaluate(PROFILE_SECTIONS, session)
+    gl.page.evaluate(PROFILE_SECTIONS_SCRIPT, session)
     gl.commit(session)
-    gl.page.evaluate(PROFILE_SECTIONS, session)
+    gl.page.evaluate(PROFILE_SECTIONS_SCRIPT, session)
     gl.write(session, "x", INPUTS[1])
     s = numpy_step(INPUTS[0], INITIAL_STATE)["next"]
     assert_equal(gl.read(session, "y"), numpy_step(INPUTS[1], s)["y"])
@@ -177,7 +177,7 @@ def test_a_lost_context_restores_the_initial_contents(gl: GlPage, waits: bool) -
         gl.commit(session)
     if not waits:
         gl.run(session)
-    gl.page.evaluate(LOSE_CONTEXT)
+    gl.page.evaluate(LOSE_CONTEXT_SCRIPT)
     gl.page.wait_for_function("() => gl.events.length === 2")
     anew = numpy_step(INPUTS[1], INITIAL_STATE)
     assert_equal(gl.read(session, "y"), anew["y"])

@@ -22,7 +22,7 @@ from zoo import ZOO, build
 
 HISTOGRAM_BINS = 7
 # The page's statistics of every value and image; histograms of some.
-READ_DISPLAYED = """async ([number, asked, bins]) => {
+READ_DISPLAYED_SCRIPT = """async ([number, asked, bins]) => {
   const session = gl.the(number);
   const found = [];
   for (const [key, image, spread] of asked) {
@@ -66,7 +66,7 @@ def assert_displayed(gl: GlPage, plan: Plan, arrays: Sequence[np.ndarray]) -> in
         for number, (key, images) in enumerate(shown.items())
         for image in {0, len(images) - 1}
     ]
-    answers = gl.page.evaluate(READ_DISPLAYED, [session, asked, HISTOGRAM_BINS])
+    answers = gl.page.evaluate(READ_DISPLAYED_SCRIPT, [session, asked, HISTOGRAM_BINS])
     for (key, image, spread), (found, histogram) in zip(asked, answers, strict=True):
         name, array = f"{key} {values[key].shape}, image {image}", shown[key][image]
         assert len(found["channels"]) == len(array), name
@@ -79,7 +79,7 @@ def assert_displayed(gl: GlPage, plan: Plan, arrays: Sequence[np.ndarray]) -> in
     return sum(value.nchw != value.layout.nchw for value in plan.values)
 
 
-numbers = st.integers(0, 999)
+seeds = st.integers(0, 999)
 shapes = st.tuples(
     st.sampled_from([1, 2, 3]), st.lists(st.sampled_from([1, 2, 3, 4, 6, 8]), max_size=5)
 )
@@ -105,7 +105,7 @@ def test_numbers_of_random_networks_are_numpys(gl: GlPage, example_settings: set
     reshaped = 0
 
     @example_settings
-    @given(shapes, st.lists(st.tuples(numbers, numbers), min_size=10, max_size=14))
+    @given(shapes, st.lists(st.tuples(seeds, seeds), min_size=10, max_size=14))
     def run(shape: tuple[int, list[int]], choices: list[tuple[int, int]]) -> None:
         nonlocal reshaped
         torch.manual_seed(len(choices))

@@ -12,7 +12,7 @@ import nbglcnn
 from layout_plans import LAYOUTS, layout_plan, special_values
 from nbglcnn.features.edits.records import Edit
 from nbglcnn.plan.layout import NCHW, Layout
-from webgl_page import NO_FLOAT32, ONE_RENDERER, GlPage
+from webgl_page import DISABLE_FLOAT32_SCRIPT, ONE_RENDERER, GlPage
 
 NAN, INF = np.float32(np.nan), np.float32(np.inf)
 RANDOM = np.random.default_rng(8)
@@ -89,7 +89,7 @@ def test_few_scores_and_maps_are_brought_as_they_are(gl: GlPage) -> None:
 @ONE_RENDERER
 def test_a_device_that_draws_halves_alone_picks_nothing_out(gl: GlPage) -> None:
     """Half floats cannot represent the index of the 20,000th score."""
-    gl.page.evaluate(NO_FLOAT32)
+    gl.page.evaluate(DISABLE_FLOAT32_SCRIPT)
     model = nn.Sequential(nn.Flatten(), nn.Linear(4, 5000)).eval()
     x = random_scores(4)
     target = nbglcnn.Target(float32_render=False)

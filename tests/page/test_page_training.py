@@ -12,7 +12,7 @@ from playwright.sync_api import Page
 import nbglcnn
 from nbglcnn.features.training.local_training import compile_training
 from training_checks import assert_near_float64, train_in_torch
-from training_networks import EXAMPLES, TORCH_LOSSES
+from training_networks import TORCH_LOSSES, TRAINING_CASES
 from webgl_page import ONE_RENDERER, GlPage
 
 sys.path.append(str(Path(__file__).parents[2] / "notebooks"))
@@ -26,14 +26,14 @@ STEPS, SIZE = 20, 4
 def test_twenty_steps_in_the_page(
     gl_page: Callable[..., Page], static_site: tuple[str, dict[str, bytes]], backend: str, name: str
 ) -> None:
-    example = EXAMPLES[name]
+    example = TRAINING_CASES[name]
     model, x, y, loss = example.build()
     run, data = compile_training(
-        model, (x, y), loss, nbglcnn.SGD(example.rate, 0.9), SIZE, shuffle=False
+        model, (x, y), loss, nbglcnn.SGD(example.learning_rate, 0.9), SIZE, shuffle=False
     )
 
     def theirs(parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
-        return torch.optim.SGD(parameters, example.rate, momentum=0.9)
+        return torch.optim.SGD(parameters, example.learning_rate, momentum=0.9)
 
     first, first_single, right, single = (
         train_in_torch(model, x, y, TORCH_LOSSES[loss], theirs, steps=steps, size=SIZE, dtype=dtype)

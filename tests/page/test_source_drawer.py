@@ -12,16 +12,16 @@ from torch import nn
 import nbglcnn
 from fake_camera import compile_network, open_camera_page
 from sources_page import SourcesPage
-from views_page import CLIPPED_ELEMENTS, ViewsPage
+from views_page import CLIPPED_ELEMENTS_SCRIPT, ViewsPage
 
-Show = Callable[..., ViewsPage]
+ShowViews = Callable[..., ViewsPage]
 # Counts listeners on the window and document, and elements that show pictures.
-COUNT_DRAWER_ELEMENTS = (
+COUNT_DRAWER_ELEMENTS_SCRIPT = (
     "() => [open, document.querySelectorAll('canvas, video, input[type=file]').length]"
 )
-READ_KINDS = "all => all.map((one) => one.dataset.kind)"
+READ_KINDS_SCRIPT = "all => all.map((one) => one.dataset.kind)"
 # Touch targets that are less than 40 px high, or extend beyond the view.
-SMALL_TARGETS = """() => [...document.querySelectorAll(
+SMALL_TOUCH_TARGETS_SCRIPT = """() => [...document.querySelectorAll(
   '.nbg-drawer :is(button, select, summary, label, input:not([type=checkbox], [hidden])), '
   + '.nbg-bar :is(button, select)')].filter((element) => {
     const { height, width, left, right } = element.getBoundingClientRect();
@@ -31,14 +31,14 @@ SMALL_TARGETS = """() => [...document.querySelectorAll(
 
 
 def source_kinds(page: Page) -> list[str]:
-    return list(page.locator(".nbg-kinds [data-kind]").evaluate_all(READ_KINDS))
+    return list(page.locator(".nbg-kinds [data-kind]").evaluate_all(READ_KINDS_SCRIPT))
 
 
 def focused_html(page: Page) -> str:
     return str(page.evaluate("() => document.activeElement?.outerHTML ?? ''"))
 
 
-def test_the_drawer_opens_and_closes_by_keys_and_the_focus_goes_with_it(show: Show) -> None:
+def test_the_drawer_opens_and_closes_by_keys_and_the_focus_goes_with_it(show: ShowViews) -> None:
     page = open_camera_page(show).page
     button = page.locator(".nbg-chosen-source")
     assert button.get_attribute("aria-expanded") == "false"
@@ -61,7 +61,7 @@ def test_the_drawer_opens_and_closes_by_keys_and_the_focus_goes_with_it(show: Sh
     expect(page.locator(".nbg-drawer")).to_have_count(0)
 
 
-def test_only_what_an_input_takes_is_offered_and_why_is_said(show: Show) -> None:
+def test_only_what_an_input_takes_is_offered_and_why_is_said(show: ShowViews) -> None:
     page = open_camera_page(show).page
     page.locator(".nbg-chosen-source").click()
     assert source_kinds(page) == ["picture", "webcam", "video", "drawing", "noise"]
@@ -75,7 +75,7 @@ def test_only_what_an_input_takes_is_offered_and_why_is_said(show: Show) -> None
     assert np.ptp(sourced.last_input) > 0
 
 
-def test_which_of_several_inputs_is_fed_can_be_chosen(show: Show) -> None:
+def test_which_of_several_inputs_is_fed_can_be_chosen(show: ShowViews) -> None:
     class Two(nn.Module):
         def forward(self, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
             return first.mean() + second
@@ -94,7 +94,7 @@ def test_which_of_several_inputs_is_fed_can_be_chosen(show: Show) -> None:
     )
 
 
-def test_the_line_of_python_makes_the_same_source(show: Show) -> None:
+def test_the_line_of_python_makes_the_same_source(show: ShowViews) -> None:
     sourced = open_camera_page(show)
     sourced.open_drawer()
     for source in (
@@ -110,7 +110,7 @@ def test_the_line_of_python_makes_the_same_source(show: Show) -> None:
         assert made == source, line
 
 
-def test_the_lines_of_python_have_the_manipulations(show: Show) -> None:
+def test_the_lines_of_python_have_the_manipulations(show: ShowViews) -> None:
     sourced = open_camera_page(show)
     sourced.set_source("noise", seed=3, mean=0.5, std=0.1)
     sourced.wait_input_count(1)
@@ -129,7 +129,7 @@ def test_the_lines_of_python_have_the_manipulations(show: Show) -> None:
     ]
 
 
-def test_what_enters_the_network_is_shown_after_its_manipulations(show: Show) -> None:
+def test_what_enters_the_network_is_shown_after_its_manipulations(show: ShowViews) -> None:
     sourced = open_camera_page(show)
     sourced.set_source("noise", seed=3, mean=0.5, std=0.1)
     sourced.wait_input_count(1)
@@ -144,14 +144,14 @@ def test_what_enters_the_network_is_shown_after_its_manipulations(show: Show) ->
         "parameter_names": [], "array_hash": "",
         "is_frozen": False,
     }  # fmt: skip
-    sourced.views.set(presentEdits={"edits": [{**bend, "transform": "multiply", "parameters": [0.5],
+    sourced.views.set(currentEdits={"edits": [{**bend, "transform": "multiply", "parameters": [0.5],
                                          "name": "multiply"}], "weights": 0})  # fmt: skip
     expect(enters).to_contain_text(f"mean {x.mean() / 2:.2f} · std {x.std() / 2:.3f}"[:11])
     np.testing.assert_array_equal(sourced.last_input, x)  # a source's value is before edits
 
 
 @pytest.mark.parametrize("width", [420, 600, 848, 1200])
-def test_nothing_is_cut_off_and_fingers_hit_what_is_there(show: Show, width: int) -> None:
+def test_nothing_is_cut_off_and_fingers_hit_what_is_there(show: ShowViews, width: int) -> None:
     sourced = open_camera_page(show, width=width)
     page = sourced.page
     images = np.zeros((300, 1, 20, 26), np.uint8)
@@ -162,15 +162,17 @@ def test_nothing_is_cut_off_and_fingers_hit_what_is_there(show: Show, width: int
     for kind in ("images", "webcam", "picture", "video", "drawing", "noise"):
         page.locator(f"[data-kind={kind}]").click()
         sourced.views.wait_idle()
-        clipped = [one for one in page.evaluate(CLIPPED_ELEMENTS) if "nbg-source-title" not in one]
+        clipped = [
+            one for one in page.evaluate(CLIPPED_ELEMENTS_SCRIPT) if "nbg-source-title" not in one
+        ]
         assert not clipped, kind
         if width == 420:
-            assert not page.evaluate(SMALL_TARGETS), kind
+            assert not page.evaluate(SMALL_TOUCH_TARGETS_SCRIPT), kind
         widest = page.evaluate("() => document.documentElement.scrollWidth")
         assert widest <= width, kind
 
 
-def test_a_source_leaves_nothing_behind(show: Show) -> None:
+def test_a_source_leaves_nothing_behind(show: ShowViews) -> None:
     """Twenty times on and off: no more listeners, videos or canvases than after two."""
     sourced = open_camera_page(show)
     page = sourced.page
@@ -191,7 +193,7 @@ def test_a_source_leaves_nothing_behind(show: Show) -> None:
             sourced.set_source(kind, **({"seed": k} if kind == "noise" else {}))
         page.evaluate("() => { views.state.source.value = null; }")
         page.evaluate("() => { views.state.isDrawerOpen.value = false; }")
-        counts.append(page.evaluate(COUNT_DRAWER_ELEMENTS))
+        counts.append(page.evaluate(COUNT_DRAWER_ELEMENTS_SCRIPT))
     assert counts[-1] == counts[2]
     plan, _ = compile_network()
     assert plan.header.inputs[0].fit == "crop"

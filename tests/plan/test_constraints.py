@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 import nbglcnn
-from bundle import node_path
+from bundle import search_path_with_node
 from damaged_plans import DAMAGES, damaged_plan
 from display_kind_models import ViT
 from header_mutations import header_paths, mutate_header
@@ -24,11 +24,11 @@ from nbglcnn.lowering.lower import lower
 from nbglcnn.plan.constraints import CONSTRAINTS, index_header
 from nbglcnn.plan.file_checks import first_problem
 from nbglcnn.plan.schema import Header
+from python_to_typescript import TypeScriptTranslator
 from recurrent import leaky_integrator, with_delay_state
-from translate import Translator
 
-JS = Path(__file__).parents[2] / "js"
-CASES = 600
+JS_FOLDER = Path(__file__).parents[2] / "js"
+CASE_COUNT = 600
 
 
 def plan_header(model: nn.Module, *shape: int, **options: Any) -> Any:
@@ -59,12 +59,12 @@ def full_headers() -> list[Any]:
     return found
 
 
-def mutated_headers(whole: Sequence[Any]) -> list[bytes]:
+def mutated_headers(originals: Sequence[Any]) -> list[bytes]:
     """Randomly mutated headers that still decode as headers."""
     random = Random(40)
-    known = [(one, header_paths(one)) for one in whole]
+    known = [(one, header_paths(one)) for one in originals]
     found = []
-    while len(found) < CASES:
+    while len(found) < CASE_COUNT:
         data = json.dumps(mutate_header(*random.choice(known), random), ensure_ascii=False).encode()
         try:
             msgspec.json.decode(data, type=Header)
@@ -75,7 +75,7 @@ def mutated_headers(whole: Sequence[Any]) -> list[bytes]:
 
 
 # Changes to a layer's reads and moves, for a pixel shuffle.
-DEPENDENT_CHANGES: dict[str, Callable[[Any], Any]] = {
+DEPENDENT_FIELD_CHANGES: dict[str, Callable[[Any], Any]] = {
     ", by field map": lambda layer: layer.update(dependencies=[[7, 1, 0]]),
     "several sizes": lambda layer: layer.update(dependencies=[[0, 1, 0], [0, 1, 1]]),
     "that are not there": lambda layer: layer["operands"][0]["index_maps"][0].update(offset=-1),
@@ -86,7 +86,7 @@ DEPENDENT_CHANGES: dict[str, Callable[[Any], Any]] = {
 
 
 def dependent_headers(whole: Sequence[Any]) -> Iterator[bytes]:
-    for change in DEPENDENT_CHANGES.values():
+    for change in DEPENDENT_FIELD_CHANGES.values():
         header = copy.deepcopy(whole[1])
         change(header["layers"][0])
         first = header["field_maps"][0]
@@ -107,7 +107,7 @@ def first_broken_row(header: Header) -> int | None:
 
 
 def test_the_page_says_of_each_damaged_header_what_python_says(full_headers: list[Any]) -> None:
-    node = shutil.which("node", path=node_path())
+    node = shutil.which("node", path=search_path_with_node())
     assert node is not None
     cases = [
         *mutated_headers(full_headers),
@@ -115,7 +115,7 @@ def test_the_page_says_of_each_damaged_header_what_python_says(full_headers: lis
         *(msgspec.json.encode(damaged_plan(one).header) for one in DAMAGES),
     ]
     done = subprocess.run(
-        [node, str(JS / "test" / "plan_problems.ts")],
+        [node, str(JS_FOLDER / "test" / "plan_problems.ts")],
         input=b"\n".join(cases),
         capture_output=True,
         check=True,
@@ -124,13 +124,13 @@ def test_the_page_says_of_each_damaged_header_what_python_says(full_headers: lis
     headers = [msgspec.json.decode(one, type=Header) for one in cases]
     in_python = [first_problem(one) for one in headers]
     assert in_page == in_python
-    assert 0.2 < sum(one is None for one in in_python) / CASES < 0.8
+    assert 0.2 < sum(one is None for one in in_python) / CASE_COUNT < 0.8
     # Most constraint rows, and each check of dependencies, have rejected a header.
     rows = {first_broken_row(one) for one in headers}
     assert len(rows) > 0.7 * len(CONSTRAINTS), set(range(len(CONSTRAINTS))) - rows
     said = " ".join(filter(None, in_python))
     for words in (
-        *DEPENDENT_CHANGES,
+        *DEPENDENT_FIELD_CHANGES,
         "before it is written",
         "is a view of value",
         "of another texture",
@@ -148,4 +148,4 @@ def test_the_page_says_of_each_damaged_header_what_python_says(full_headers: lis
 )
 def test_python_that_has_no_translation_is_refused(source: str) -> None:
     with pytest.raises(NotImplementedError):
-        Translator(source, {}, excluded=[], exported=[]).module()
+        TypeScriptTranslator(source, {}, excluded=[], exported=[]).translate_module()

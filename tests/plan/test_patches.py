@@ -12,7 +12,7 @@ from assertions import assert_equal
 from nbglcnn import InputError, Viewer, load
 from nbglcnn.graph import Graph
 from nbglcnn.lowering import lower
-from nbglcnn.lowering.patches import apply_patch, changed_elements, make_patches
+from nbglcnn.lowering.weight_patches import apply_patch, changed_elements, make_patches
 from nbglcnn.plan.schema import Plan
 from nbglcnn.widget.network import Network
 from viewer_models import autoencoder, hook_values, pictures
@@ -64,7 +64,7 @@ def assert_patched(plan: Plan, old: Graph, new: Graph) -> int:
     """Check that patches turn the old textures into repacked ones; return the patches' bytes."""
     found = make_patches(plan, old, new, changed_elements(old, new))
     assert found is not None
-    expected = lower.repack(plan, new)
+    expected = lower.repack_weights(plan, new)
     for before, after in zip(plan.header.weights, expected.header.weights, strict=True):
         contents = plan.blobs[before.hash].copy()
         for patch in found:
@@ -143,7 +143,10 @@ def test_repack_packs_only_what_was_made_of_changed_values() -> None:
     plan = lower.lower(graph)
     new = load.replace_elements(graph, "up.weight", (3, 2), 1.0)
     changed = changed_elements(graph, new)
-    found, expected = lower.repack(plan, new, changed.keys()), lower.repack(plan, new)
+    found, expected = (
+        lower.repack_weights(plan, new, changed.keys()),
+        lower.repack_weights(plan, new),
+    )
     assert found.header == expected.header
     for old, now in zip(plan.header.weights, found.header.weights, strict=True):
         touched = "up.weight" in old.recipe.sources
@@ -185,14 +188,14 @@ def test_a_session_takes_patches_and_new_weights_after_them(network: Network) ->
     for key, value in computed_values(network).items():
         assert_equal(value, expected[key], name=key)
     # The hashes equal those of the initial weights, although the texture differs.
-    assert network.hash_weights() and not network.patches
+    assert network.merge_weight_patches() and not network.patches
     network.patch_parameter(name, index, old)
     for key, value in computed_values(network).items():
         assert value.tobytes() == before[key].tobytes()
     network.patch_parameter(name, index, 6.0)
     computed_values(network)
     network.patch_parameter(name, index, old)
-    assert network.hash_weights()
+    assert network.merge_weight_patches()
     for key, value in computed_values(network).items():
         assert value.tobytes() == before[key].tobytes()
 
@@ -207,7 +210,7 @@ def test_weights_that_a_session_had_before_a_patch_come_back() -> None:
         assert found is not None
         session.patch(found)
         assert any(session.run(IMAGES)[key].tobytes() != before[key].tobytes() for key in before)
-        session.replace_weights(lower.repack(plan, graph))
+        session.replace_weights(lower.repack_weights(plan, graph))
         for key, value in session.run(IMAGES).items():
             assert value.tobytes() == before[key].tobytes()
 
@@ -233,7 +236,7 @@ def test_a_plan_that_cannot_hold_patched_numbers_is_compiled_again() -> None:
     assert (
         network.patch_parameter("norm.running_var", 3, -(2**-16)) == [] and network.plan.hash != old
     )
-    assert not network.hash_weights()  # compiled with all earlier patches
+    assert not network.merge_weight_patches()  # compiled with all earlier patches
 
 
 def test_a_viewer_without_a_page_follows_single_numbers() -> None:

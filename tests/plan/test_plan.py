@@ -17,13 +17,13 @@ from assertions import assert_equal
 from damaged_plans import update_checksum
 from layout_plans import LAYOUTS, layout_plan
 from nbglcnn import ModelError, Plan, Session
-from nbglcnn.codegen.builder import RESHAPE, Builder
+from nbglcnn.codegen.builder import RESHAPE_SHADER, Builder
 from nbglcnn.graph import batch_size
 from nbglcnn.load import load, with_parameters
-from nbglcnn.lowering.lower import lower, repack
+from nbglcnn.lowering.lower import lower, repack_weights
 from nbglcnn.lowering.texture_allocation import reuse_textures
 from nbglcnn.plan.layout import Layout, display_nchw, storage_nchw
-from nbglcnn.plan.schema import Recipe, Texture, Weight
+from nbglcnn.plan.schema import PackingRecipe, Texture, Weight
 from onnx_models import model_of, node
 
 sizes = st.integers(1, 9)
@@ -169,7 +169,10 @@ def test_a_file_with_any_bit_flipped_is_refused():
     blob, name = np.arange(4, dtype=np.float32).reshape(1, 1, 1, 4), "0" * 32
     header = msgspec.structs.replace(
         layout_plan(LAYOUTS["odd"]).header,
-        **{"textures": (Texture(1, 1, 1),), "weights": (Weight(0, name, Recipe("zero", ())),)},
+        **{
+            "textures": (Texture(1, 1, 1),),
+            "weights": (Weight(0, name, PackingRecipe("zero", ())),),
+        },
         **dict.fromkeys(("programs", "passes", "inputs", "values", "layers", "outputs"), ()),
         uniform_bytes=8,
     )
@@ -265,10 +268,12 @@ def test_an_edge_of_zeros_is_never_drawn_over():
     builder = Builder(load(model, torch.randn(1, 4, 112, 112))[0], nbglcnn.plan.schema.Target())
     maps, images = Layout((1, 4, 112, 112), (1, 2, 2)), Layout((4, 4, 57, 57), (4, 1, 1))
     assert maps.size == images.size
-    one, two, three, four = (builder.scratch(one) for one in (maps, images, images, maps))
-    last = builder.scratch(images)
+    one, two, three, four = (
+        builder.create_scratch_tensor(one) for one in (maps, images, images, maps)
+    )
+    last = builder.create_scratch_tensor(images)
     for output, source in ((one, last), (two, one), (three, two), (four, three), (last, four)):
-        builder.draw(RESHAPE, output, [source])
+        builder.draw(RESHAPE_SHADER, output, [source])
     moved = reuse_textures(builder, {last.texture}, "outputs")
     assert moved[one.texture] == moved[four.texture]
     assert len({moved[each.texture] for each in (one, two, three, last)}) == 4
@@ -356,7 +361,7 @@ def test_new_weights_reach_a_convolution_that_has_taken_in_its_normalization():
     assert len(plan.header.passes) == 1
     with Session(plan) as session:
         assert_equal(session.run(X)["output"], torch_output(first))
-        session.replace_weights(repack(plan, with_parameters(graph, second.state_dict())))
+        session.replace_weights(repack_weights(plan, with_parameters(graph, second.state_dict())))
         assert_equal(session.run(X)["output"], torch_output(second))
 
 
@@ -403,7 +408,7 @@ def test_new_weights_need_no_new_programs():
     for p in other.parameters():
         nn.init.normal_(p, 0.1, 0.3)
     other[1].running_mean.normal_()
-    changed = repack(plan, with_parameters(graph, other.state_dict()))
+    changed = repack_weights(plan, with_parameters(graph, other.state_dict()))
     assert changed.hash == plan.hash
     assert changed.header.programs is plan.header.programs
     with Session(plan) as session:

@@ -89,7 +89,7 @@ def test_float16_halves_activations_and_weights(name: str, observe: str) -> None
     assert (again.precision, again.gpu_bytes) == ("float16", half.gpu_bytes)
 
 
-OPERATORS = (
+CASE_NAMES = (
     *("conv 3x3 batch 3", "conv depthwise", "conv groups of 3", "conv 3-D 3x3x3"),
     *("transposed stride 1", "transposed dilation 2 stride 2", "ConvTranspose asymmetric pads"),
     *("max 3x3 stride 2 padded", "mean 3x3 padding not counted", "GlobalAveragePool", "LpPool 2"),
@@ -100,7 +100,7 @@ OPERATORS = (
 )
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", CASE_NAMES)
 def test_operators_store_half_precision_and_compute_in_float32(name: str) -> None:
     [case] = [case for case in CASES if case.name == name]
     model, inputs = case.build()
@@ -125,8 +125,8 @@ class IntegerLookups(nn.Module):
         super().__init__()
         self.table = nn.Embedding(5003, 3)
 
-    def forward(self, at: torch.Tensor, line: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return self.table(at), line.argmax(-1), line.topk(2).indices, at + 2049
+    def forward(self, indices: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return self.table(indices), rows.argmax(-1), rows.topk(2).indices, indices + 2049
 
 
 def test_integers_stay_exact() -> None:

@@ -12,7 +12,7 @@ from nbglcnn import Plan, Session
 from nbglcnn.errors import InputError, ModelError
 from nbglcnn.graph import Carry
 from nbglcnn.load import load
-from nbglcnn.lowering.lower import lower, repack
+from nbglcnn.lowering.lower import lower, repack_weights
 from nbglcnn.plan.file_checks import first_problem
 from recurrent import (
     INITIAL_STATE,
@@ -75,7 +75,7 @@ def test_new_initial_contents_begin_the_state_anew():
     )
     with Session(plan) as session:
         session.run(INPUTS[0])
-        session.replace_weights(repack(plan, other))
+        session.replace_weights(repack_weights(plan, other))
         session.commit()  # no effect: the old contents' step is void
         assert_equal(session.read("s"), -INITIAL_STATE)
         assert_equal(session.run(INPUTS[0])["next"], numpy_step(INPUTS[0], -INITIAL_STATE)["next"])

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "src" / "nbglcnn"
+PACKAGE_FOLDER = ROOT / "src" / "nbglcnn"
 
 # Each component (a folder, a file next to them, or a feature's folder) and the components it may
 # import, from the bottom to the top; all may import errors.
 EDITS, FEATURE = "features.edits", "features.feature"
-MAY_IMPORT: dict[str, set[str]] = {
+ALLOWED_IMPORTS: dict[str, set[str]] = {
     "errors": set(),
     "class_names": set(),
     "datasets": set(),
@@ -126,7 +126,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
 }
 # Packages that only these components import.
-ONLY_IN = {
+COMPONENTS_BY_PACKAGE = {
     "torch": {"load", "reference", "cli", "features.teaching"},  # fits a head
     "onnx_ir": {"load"},
     "onnxscript": {"load"},
@@ -149,7 +149,7 @@ EXTRA_IMPORTS = {
 
 def component_of(file: Path) -> str:
     """The component of a file: its own, its folder's, or its feature's."""
-    return _component(file.relative_to(PACKAGE).with_suffix("").parts)
+    return _component(file.relative_to(PACKAGE_FOLDER).with_suffix("").parts)
 
 
 def _component(parts: Sequence[str]) -> str:
@@ -173,24 +173,29 @@ def imports(file: Path) -> Iterator[str]:
             yield from (f"{node.module}.{name.name}" for name in node.names)
 
 
-SOURCES = sorted(PACKAGE.rglob("*.py"))
+SOURCE_FILES = sorted(PACKAGE_FOLDER.rglob("*.py"))
 
 
-@pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(PACKAGE)))
+@pytest.mark.parametrize(
+    "file", SOURCE_FILES, ids=lambda file: str(file.relative_to(PACKAGE_FOLDER))
+)
 def test_a_component_imports_only_what_the_design_allows(file: Path) -> None:
     component = component_of(file)
     if component == "features.__init__":
         return
-    assert component in MAY_IMPORT, (
-        f"{component} is not in MAY_IMPORT: say there what it may import"
+    assert component in ALLOWED_IMPORTS, (
+        f"{component} is not in ALLOWED_IMPORTS: say there what it may import"
     )
-    allowed = MAY_IMPORT[component] | EXTRA_IMPORTS.get(file.relative_to(PACKAGE).as_posix(), set())
+    allowed = ALLOWED_IMPORTS[component] | EXTRA_IMPORTS.get(
+        file.relative_to(PACKAGE_FOLDER).as_posix(), set()
+    )
     for name in imports(file):
         package, *rest = name.split(".")
         if package == "nbglcnn":
             used = (
                 rest[0]
-                if (PACKAGE / rest[0]).is_dir() or (PACKAGE / f"{rest[0]}.py").exists()
+                if (PACKAGE_FOLDER / rest[0]).is_dir()
+                or (PACKAGE_FOLDER / f"{rest[0]}.py").exists()
                 else "__init__"
             )
             if used == "__init__":
@@ -198,8 +203,8 @@ def test_a_component_imports_only_what_the_design_allows(file: Path) -> None:
             else:
                 used = _component(rest)
                 assert used in allowed | {component, "errors"}, f"{component} imports {name}"
-        elif package in ONLY_IN:
-            assert component in ONLY_IN[package], f"{component} imports {name}"
+        elif package in COMPONENTS_BY_PACKAGE:
+            assert component in COMPONENTS_BY_PACKAGE[package], f"{component} imports {name}"
 
 
 # The names that distinguish kinds of models, and the files outside load/ that use them: the
@@ -215,7 +220,7 @@ MODEL_KIND_FILES = {
 
 def test_only_these_files_tell_kinds_of_models_apart() -> None:
     found = set()
-    for file in SOURCES:
+    for file in SOURCE_FILES:
         names = [name.split(".") for name in imports(file) if name.startswith("nbglcnn.load")]
         asks = re.search(
             r"\bload\.(ComparisonModel|PreprocessedModel|is_module)\b", file.read_text("utf-8")
@@ -223,7 +228,7 @@ def test_only_these_files_tell_kinds_of_models_apart() -> None:
         if component_of(file) != "load" and (
             asks or any(name[-1] in MODEL_KINDS for name in names)
         ):
-            found.add(file.relative_to(PACKAGE).as_posix())
+            found.add(file.relative_to(PACKAGE_FOLDER).as_posix())
     assert found == MODEL_KIND_FILES
 
 
@@ -233,7 +238,7 @@ TORCH_STAGES = ("isolation", "record", "edits", "translate", "rewrite", "checks"
 
 
 def test_the_steps_of_loading_a_module_use_only_earlier_ones() -> None:
-    whole = PACKAGE / "load" / "torch"
+    whole = PACKAGE_FOLDER / "load" / "torch"
     folders = {one.name for one in whole.iterdir() if one.is_dir() and one.name[0] != "_"}
     assert folders == set(TORCH_STAGES)
     wrong = []
@@ -252,7 +257,7 @@ NOTEBOOK_HOST_FILES = {"blocking.py", "lifetime.py", "marimo.py"}
 VIEWER_FILES = sorted(
     file
     for folder in ("features", "notebook", "widget")
-    for file in (PACKAGE / folder).rglob("*.py")
+    for file in (PACKAGE_FOLDER / folder).rglob("*.py")
 )
 
 
@@ -266,7 +271,7 @@ def private_names_of_others(source: str) -> list[str]:
     return [ast.unparse(one) for one in used if one.attr not in own]
 
 
-@pytest.mark.parametrize("file", VIEWER_FILES, ids=lambda f: str(f.relative_to(PACKAGE)))
+@pytest.mark.parametrize("file", VIEWER_FILES, ids=lambda f: str(f.relative_to(PACKAGE_FOLDER)))
 def test_no_class_of_the_viewer_uses_anothers_private_fields(file: Path) -> None:
     if file.name in NOTEBOOK_HOST_FILES:
         return
@@ -287,7 +292,7 @@ PUBLIC_BASES = {"Adam", "InputSource", "SourceRecord", "Viewer", "_OptimizerBase
 def test_only_these_classes_are_base_classes_besides_errors() -> None:
     classes = [
         (file, node)
-        for file in SOURCES
+        for file in SOURCE_FILES
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef)
     ]
@@ -298,15 +303,15 @@ def test_only_these_classes_are_base_classes_besides_errors() -> None:
 
 # The same for the page. A file in js/src itself is a component with the file's name. features.index
 # is the list of features: the entries import it, and comm, page, state and views use it.
-FRONT_END = ROOT / "js" / "src"
-PAGE_MAY_IMPORT: dict[str, set[str]] = {
+FRONT_END_FOLDER = ROOT / "js" / "src"
+PAGE_ALLOWED_IMPORTS: dict[str, set[str]] = {
     "named_arrays": {"plan"},
     "message_buffers": set(),
-    "chunks": set(),
+    "binary_chunks": set(),
     "code_download": {"message_buffers", "messages"},
     "comm": {
         "message_buffers",
-        "unknown_field",
+        "unvalidated_field",
         "engine",
         "features.feature",
         "messages",
@@ -316,7 +321,7 @@ PAGE_MAY_IMPORT: dict[str, set[str]] = {
         "state",
         "status",
     },
-    "unknown_field": set(),
+    "unvalidated_field": set(),
     "engine": {"messages", "plan"},
     "explain": {"network", "plan"},
     "features.compare.feature": {"features.compare.views", "features.feature", "network", "state"},
@@ -356,7 +361,7 @@ PAGE_MAY_IMPORT: dict[str, set[str]] = {
         "state",
         "views",
     },
-    "features.mirror": {"chunks", "engine", "features.training", "messages", "state"},
+    "features.mirror": {"binary_chunks", "engine", "features.training", "messages", "state"},
     "features.mirror.feature": {"message_buffers", "features.feature", "features.mirror"},
     "features.sources": {
         "engine",
@@ -385,9 +390,16 @@ PAGE_MAY_IMPORT: dict[str, set[str]] = {
         "state",
         "views",
     },
-    "features.teaching": {"chunks", "engine", "features.sources", "messages", "plan", "state"},
+    "features.teaching": {
+        "binary_chunks",
+        "engine",
+        "features.sources",
+        "messages",
+        "plan",
+        "state",
+    },
     "features.teaching.feature": {
-        "unknown_field",
+        "unvalidated_field",
         "features.feature",
         "features.teaching",
         "features.teaching.views",
@@ -400,7 +412,7 @@ PAGE_MAY_IMPORT: dict[str, set[str]] = {
         "views",
     },
     "features.training": {
-        "chunks",
+        "binary_chunks",
         "engine",
         "features.export.views",
         "features.feature",
@@ -450,7 +462,7 @@ PAGE_MAY_IMPORT: dict[str, set[str]] = {
     "state": {"engine", "messages", "plan", "status"},
     "statistics": {"plan"},
     "status": {"number_format", "plan"},
-    "view_sync": {"unknown_field", "messages", "state"},
+    "view_sync": {"unvalidated_field", "messages", "state"},
     "views": {
         "engine",
         "explain",
@@ -476,55 +488,61 @@ PAGE_MAY_IMPORT: dict[str, set[str]] = {
         "webgl",
     },
 }
-IMPORT_STATEMENT = re.compile(r"""^(?:import|export)\b[^;]*?from\s+"(\.[^"]+)";""", re.MULTILINE)
+IMPORT_STATEMENT_PATTERN = re.compile(
+    r"""^(?:import|export)\b[^;]*?from\s+"(\.[^"]+)";""", re.MULTILINE
+)
 
 
 def page_component_of(file: Path) -> str:
     """A folder, or a file next to them; for a feature its folder, its views or its object."""
-    parts = file.relative_to(FRONT_END).with_suffix("").parts
+    parts = file.relative_to(FRONT_END_FOLDER).with_suffix("").parts
     if parts[0] == "features":
         return ".".join([*parts[:2], *(one for one in parts[2:3] if one in ("views", "feature"))])
     return parts[0].partition(".")[0]
 
 
-@pytest.mark.parametrize("component", PAGE_MAY_IMPORT)
+@pytest.mark.parametrize("component", PAGE_ALLOWED_IMPORTS)
 def test_a_component_of_the_page_imports_only_what_the_design_allows(component: str) -> None:
-    files = [file for file in FRONT_END.rglob("*.ts*") if page_component_of(file) == component]
+    files = [
+        file for file in FRONT_END_FOLDER.rglob("*.ts*") if page_component_of(file) == component
+    ]
     assert files
     for file in files:
-        for name in IMPORT_STATEMENT.findall(file.read_text(encoding="utf-8")):
+        for name in IMPORT_STATEMENT_PATTERN.findall(file.read_text(encoding="utf-8")):
             target = (file.parent / name).resolve()
             if target.suffix == ".glsl":
                 continue
             used = page_component_of(target)
-            assert used in PAGE_MAY_IMPORT[component] | {component}, f"{file.name} imports {name}"
+            assert used in PAGE_ALLOWED_IMPORTS[component] | {component}, (
+                f"{file.name} imports {name}"
+            )
 
 
 def test_every_file_of_the_page_is_in_a_component() -> None:
-    components = {page_component_of(file) for file in FRONT_END.rglob("*.ts*")}
-    assert components <= PAGE_MAY_IMPORT.keys()
+    components = {page_component_of(file) for file in FRONT_END_FOLDER.rglob("*.ts*")}
+    assert components <= PAGE_ALLOWED_IMPORTS.keys()
 
 
 def test_no_file_of_the_page_imports_itself_by_way_of_others() -> None:
     imported = {
         file: {
             (file.parent / name).resolve()
-            for name in IMPORT_STATEMENT.findall(file.read_text(encoding="utf-8"))
+            for name in IMPORT_STATEMENT_PATTERN.findall(file.read_text(encoding="utf-8"))
         }
-        for file in FRONT_END.rglob("*.ts*")
+        for file in FRONT_END_FOLDER.rglob("*.ts*")
     }
     assert sum(map(len, imported.values())) > 1000
     TopologicalSorter(imported).prepare()  # a CycleError names the files
 
 
-def page_importers(imported: Callable[[str], object]) -> set[str]:
-    """Files of the page that import a file whose component satisfies `imported`."""
+def page_importers(is_imported: Callable[[str], object]) -> set[str]:
+    """Files of the page that import a file whose component satisfies `is_imported`."""
     return {
-        file.relative_to(FRONT_END).as_posix()
-        for file in FRONT_END.rglob("*.ts*")
-        for name in IMPORT_STATEMENT.findall(file.read_text(encoding="utf-8"))
+        file.relative_to(FRONT_END_FOLDER).as_posix()
+        for file in FRONT_END_FOLDER.rglob("*.ts*")
+        for name in IMPORT_STATEMENT_PATTERN.findall(file.read_text(encoding="utf-8"))
         if not name.endswith(".glsl")
-        and imported(page_component_of((file.parent / name).resolve()))
+        and is_imported(page_component_of((file.parent / name).resolve()))
     }
 
 
@@ -536,9 +554,9 @@ def test_a_page_has_its_features_from_one_list() -> None:
         "page.ts",
         "widget.ts",
     }
-    folders = {one.name for one in (FRONT_END / "features").iterdir() if one.is_dir()}
+    folders = {one.name for one in (FRONT_END_FOLDER / "features").iterdir() if one.is_dir()}
     listed = re.findall(
-        r'from "\./(\w+)/feature\.ts"', (FRONT_END / "features/index.ts").read_text()
+        r'from "\./(\w+)/feature\.ts"', (FRONT_END_FOLDER / "features/index.ts").read_text()
     )
     assert sorted(listed) == sorted(folders)
     # All other code uses the general interface of features, and no feature by name. messages.ts is
@@ -552,11 +570,12 @@ def test_a_page_has_its_features_from_one_list() -> None:
 def test_only_the_entries_name_the_runtime() -> None:
     # All other code uses WebGL through the Runtime of plan/runtime.ts, so that it can be replaced.
     named = {
-        file.relative_to(FRONT_END).as_posix()
-        for file in FRONT_END.rglob("*.ts*")
+        file.relative_to(FRONT_END_FOLDER).as_posix()
+        for file in FRONT_END_FOLDER.rglob("*.ts*")
         if page_component_of(file) != "webgl"
         and any(
-            "/webgl/" in name for name in IMPORT_STATEMENT.findall(file.read_text(encoding="utf-8"))
+            "/webgl/" in name
+            for name in IMPORT_STATEMENT_PATTERN.findall(file.read_text(encoding="utf-8"))
         )
     }
     assert named == {"page.ts", "runtime.ts", "widget.ts"}
@@ -565,7 +584,7 @@ def test_only_the_entries_name_the_runtime() -> None:
 def test_only_the_engine_and_the_runtime_make_sessions() -> None:
     makers = {
         page_component_of(file)
-        for file in FRONT_END.rglob("*.ts*")
+        for file in FRONT_END_FOLDER.rglob("*.ts*")
         if re.search(r"\.createSession\(|\bRunner\.create\(", file.read_text(encoding="utf-8"))
     }
     assert makers == {"webgl", "engine", "runtime"}
@@ -601,8 +620,8 @@ def test_shaders_find_their_numbers_by_name() -> None:
     # plan/uniform_slots.ts for the page's shaders, which assign the declared slots; n is the array
     # of shaders without a prelude.
     counted = re.compile(r"\bu\s*\.\s*[if]\s*\[|\bn\s*\[\s*\d+\s*\]\s*\.|\bintegers=")
-    of_pages = list((FRONT_END / "webgl" / "shaders").glob("*.glsl"))
-    of_plans = [*PACKAGE.rglob("*.glsl"), *PACKAGE.rglob("*.py")]
+    of_pages = list((FRONT_END_FOLDER / "webgl" / "shaders").glob("*.glsl"))
+    of_plans = [*PACKAGE_FOLDER.rglob("*.glsl"), *PACKAGE_FOLDER.rglob("*.py")]
     for files, least in ((of_pages, 12), (of_plans, 40)):
         texts = [file.read_text(encoding="utf-8") for file in files]
         assert len([text for text in texts if re.search(r"\bu_[a-z]", text)]) > least

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from playwright.sync_api import Page
 
-DRAW_AND_READ = """() => {
+DRAW_AND_READ_SCRIPT = """() => {
   const gl = document.createElement("canvas").getContext("webgl2");
   const shader = (type, text) => {
     const made = gl.createShader(type);
@@ -43,7 +43,7 @@ DRAW_AND_READ = """() => {
 
 
 def test_each_renderer_draws_32_bit_floats(gl_page: Callable[..., Page], backend: str) -> None:
-    drawn = gl_page(backend).evaluate(DRAW_AND_READ)
+    drawn = gl_page(backend).evaluate(DRAW_AND_READ_SCRIPT)
     assert backend in drawn["renderer"].lower()
     assert drawn["float"]
     assert drawn["pixels"][:2] == [0.5, 0.5]
@@ -67,21 +67,21 @@ MISBEHAVIOURS = {
 }
 
 
-EXTERNAL_REQUEST = "evaluate(\"fetch('http://example.org/').catch(() => 0)\")"
+EXTERNAL_REQUEST_CODE = "evaluate(\"fetch('http://example.org/').catch(() => 0)\")"
 # A project with this folder's conftest.py: tests that misbehave, and correct neighbours.
-REQUEST_TESTS = f"""
+REQUEST_TESTS_SOURCE = f"""
     def test_bare(browser):
-        browser("swiftshader").new_page().{EXTERNAL_REQUEST}
+        browser("swiftshader").new_page().{EXTERNAL_REQUEST_CODE}
 
     def test_context(browser):
-        browser("swiftshader").new_context().new_page().{EXTERNAL_REQUEST}
+        browser("swiftshader").new_context().new_page().{EXTERNAL_REQUEST_CODE}
 
     def test_itself(browser):
         page = browser("swiftshader").new_page()
         page.goto("data:text/html,<p>mine")
         page.evaluate("fetch(URL.createObjectURL(new Blob(['x']))).then((got) => got.text())")
 """
-EVENT_LOOP_TEST = """
+EVENT_LOOP_TEST_SOURCE = """
     import asyncio
 
     async def answer(): return 42
@@ -107,8 +107,8 @@ def test_failures(tmp_path_factory: pytest.TempPathFactory) -> TestFailures:
         for allow in ["ERR_NAME" if words.startswith("other machines") else "(?!)"]
     ]
     (folder / "test_a.py").write_text("\n".join(pages))
-    (folder / "test_b.py").write_text(textwrap.dedent(EVENT_LOOP_TEST))
-    (folder / "test_c.py").write_text(textwrap.dedent(REQUEST_TESTS))
+    (folder / "test_b.py").write_text(textwrap.dedent(EVENT_LOOP_TEST_SOURCE))
+    (folder / "test_c.py").write_text(textwrap.dedent(REQUEST_TESTS_SOURCE))
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--junitxml=told.xml"]
     run = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     count = len(MISBEHAVIOURS)

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from bundle import bundle, is_bundle_current, node_path
+from bundle import bundle, is_bundle_current, search_path_with_node
 
 ROOT = Path(__file__).parents[2]
-PATH = node_path()
+SEARCH_PATH = search_path_with_node()
 
 
 def test_the_front_ends_tests_pass_in_node() -> None:
-    npm = shutil.which("npm", path=PATH)
+    npm = shutil.which("npm", path=SEARCH_PATH)
     assert npm is not None
     run = subprocess.run(
         [npm, "run", "--silent", "test"],
         cwd=ROOT / "js",
-        env={**os.environ, "PATH": PATH},
+        env={**os.environ, "PATH": SEARCH_PATH},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -62,9 +62,9 @@ def minimal_checkout(tmp_path: Path) -> Path:
 def test_the_bundle_holds_its_entries_and_the_texts_of_shaders_and_style_sheets(
     minimal_checkout: Path,
 ) -> None:
-    bundle(minimal_checkout, PATH)
+    bundle(minimal_checkout, SEARCH_PATH)
     static = minimal_checkout / "src" / "nbglcnn" / "static"
-    node = shutil.which("node", path=PATH)
+    node = shutil.which("node", path=SEARCH_PATH)
     assert node is not None
     script = (
         f"const found = (await import({str(static / 'widget.js')!r})).default;"
@@ -86,7 +86,7 @@ def test_bundles_of_another_version_are_removed(minimal_checkout: Path) -> None:
     static = minimal_checkout / "src" / "nbglcnn" / "static"
     static.mkdir()
     (static / "graph.js").write_text("export default 1;")
-    bundle(minimal_checkout, PATH)
+    bundle(minimal_checkout, SEARCH_PATH)
     names = {file.name for file in static.iterdir()}
     assert names == {"LICENSES.txt", "loader.js", "page.js", "runtime.js", "widget.js"}
 
@@ -103,7 +103,7 @@ def test_bundles_of_another_version_are_removed(minimal_checkout: Path) -> None:
 )
 def test_a_bundle_is_stale_after_any_change(minimal_checkout: Path, file: str) -> None:
     assert not is_bundle_current(minimal_checkout)
-    bundle(minimal_checkout, PATH)
+    bundle(minimal_checkout, SEARCH_PATH)
     assert is_bundle_current(minimal_checkout)
     with (minimal_checkout / file).open("a") as changed:
         changed.write("\n")
@@ -115,13 +115,13 @@ def test_a_failed_bundle_says_where_the_mistake_is_and_leaves_no_stamp(
 ) -> None:
     (minimal_checkout / "js" / "src" / "runtime.ts").write_text("export const answer = ;")
     with pytest.raises(SystemExit, match=r"failed:[\s\S]*src/runtime\.ts:1:22"):
-        bundle(minimal_checkout, PATH)
+        bundle(minimal_checkout, SEARCH_PATH)
     assert not is_bundle_current(minimal_checkout)
 
 
 def test_the_licences_of_bundled_packages_go_with_them(minimal_checkout: Path) -> None:
     (minimal_checkout / "js" / "src" / "runtime.ts").write_text('export { h } from "preact";')
-    bundle(minimal_checkout, PATH)
+    bundle(minimal_checkout, SEARCH_PATH)
     licences = (minimal_checkout / "src" / "nbglcnn" / "static" / "LICENSES.txt").read_text()
     assert licences.startswith("preact 11.")
     assert "The MIT License" in licences
@@ -144,7 +144,7 @@ def test_a_wheel_carries_the_bundles_shaders_and_types_and_nothing_else(tmp_path
     pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
     build = subprocess.run(
         [*pip, "--wheel-dir", str(tmp_path), str(copied)],
-        env={**os.environ, "PATH": PATH},
+        env={**os.environ, "PATH": SEARCH_PATH},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

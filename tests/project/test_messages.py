@@ -6,27 +6,27 @@ import re
 
 import pytest
 
-from messages import ROOT, Text, page_texts, python_texts
+from messages import ROOT, UserText, page_texts, python_texts
 from nbglcnn import ops
 
 MIN_PYTHON_TEXTS, MIN_PAGE_TEXTS = 1300, 1000
 
 
 @pytest.fixture(scope="module")
-def python() -> list[Text]:
+def python() -> list[UserText]:
     return python_texts()
 
 
 @pytest.fixture(scope="module")
-def page() -> list[Text]:
+def page() -> list[UserText]:
     return page_texts()
 
 
-def has_row(texts: list[Text], kind: str, pattern: str) -> bool:
+def has_row(texts: list[UserText], kind: str, pattern: str) -> bool:
     return any(text.kind == kind and re.search(pattern, text.text) for text in texts)
 
 
-def test_the_table_has_the_texts_of_python(python: list[Text]) -> None:
+def test_the_table_has_the_texts_of_python(python: list[UserText]) -> None:
     assert len(python) >= MIN_PYTHON_TEXTS
     assert has_row(python, "error", r"call \.cpu\(\)"), "raised, with an expression in it"
     assert has_row(python, "error", r"\{.*\} is edited as \{"), "a row of plan/constraints.py"
@@ -36,7 +36,7 @@ def test_the_table_has_the_texts_of_python(python: list[Text]) -> None:
     assert {text.kind for text in python} == {"error", "warning", "help", "status", "text"}
 
 
-def test_the_table_has_the_texts_of_the_page(page: list[Text]) -> None:
+def test_the_table_has_the_texts_of_the_page(page: list[UserText]) -> None:
     assert len(page) >= MIN_PAGE_TEXTS
     assert has_row(page, "status", r"^Preparing the GPU: \$\{done\}"), "a template of status.ts"
     assert has_row(page, "label", r"^Channels of \$\{value\.key\}"), "an aria-label"
@@ -47,7 +47,7 @@ def test_the_table_has_the_texts_of_the_page(page: list[Text]) -> None:
 
 
 def test_no_docstring_shader_style_or_import_is_in_the_table(
-    python: list[Text], page: list[Text]
+    python: list[UserText], page: list[UserText]
 ) -> None:
     shown = {text.text for text in python}
     docstring = ast.get_docstring(ast.parse(inspect.getsource(ops)))
@@ -57,7 +57,7 @@ def test_no_docstring_shader_style_or_import_is_in_the_table(
         assert not re.search(r"\bvec4\b|#version|\bu_block\b|\bnbg-|\.tsx?$", text.text), text
 
 
-def test_every_row_names_a_line_of_its_file(python: list[Text], page: list[Text]) -> None:
+def test_every_row_names_a_line_of_its_file(python: list[UserText], page: list[UserText]) -> None:
     for text in python + page:
         lines = (ROOT / text.file).read_text("utf-8").splitlines()
         assert 1 <= text.line <= len(lines), text

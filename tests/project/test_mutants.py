@@ -8,7 +8,7 @@ import pytest
 
 import mutants
 from mutant_checkout import Outcome, parse_test_durations, pytest_commands
-from mutants import Fault, fault_problem, load_faults, run
+from mutants import Fault, fault_problem, judge_faults, load_faults
 
 FAULTS = load_faults()
 
@@ -46,8 +46,8 @@ def sample_checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def make_fault(says: str, old: str, new: str, *tests: str) -> Fault:
-    return Fault("area", says, "src/counted.py", old, new, tests)
+def make_fault(description: str, old: str, new: str, *tests: str) -> Fault:
+    return Fault("area", description, "src/counted.py", old, new, tests)
 
 
 INFINITE_LOOP = make_fault(
@@ -61,7 +61,7 @@ def test_a_fault_is_killed_by_the_test_that_fails_and_survives_where_none_does(
     sample_checkout: Path,
 ) -> None:
     said: list[str] = []
-    assert not run(sample_checkout, [WRONG_SIGN, WRONG_BOUND], 1, said.append)
+    assert not judge_faults(sample_checkout, [WRONG_SIGN, WRONG_BOUND], 1, said.append)
     [killed] = [line for line in said if line.startswith("2/2 killed")]
     assert "wrong sign (test_counted.py::test_sign)" in killed
     assert said[-1].startswith("\n1 of 2 faults were noticed (2 Python)")
@@ -79,7 +79,7 @@ def test_a_fault_that_keeps_tests_from_ending_is_noticed_and_counted_apart(
     monkeypatch.setattr(mutants, "TIME_FACTOR", 0)
     monkeypatch.setattr(mutants, "MIN_SECONDS", 3)
     said: list[str] = []
-    assert run(sample_checkout, [INFINITE_LOOP], 1, said.append)
+    assert judge_faults(sample_checkout, [INFINITE_LOOP], 1, said.append)
     assert "\nlate area: no end\n  not ended within 3 s" in said
     titles, area, both = (line.split() for line in said[-2].split("\n")[1:])
     assert titles == ["area", "faults", "killed", "survived", "timeouts", "broken", "minutes"]
@@ -102,11 +102,11 @@ def test_what_cannot_be_put_in_or_run_is_no_kill(sample_checkout: Path) -> None:
     said: list[str] = []
     broken = make_fault("no Python", "return -x", "return -", "test_counted.py::test_sign")
     missing = make_fault("not there", "return 1", "return 2", "test_counted.py::test_sign")
-    assert not run(sample_checkout, [broken, missing], 1, said.append)
+    assert not judge_faults(sample_checkout, [broken, missing], 1, said.append)
     assert "0 of 2 faults were noticed" in said[-2]
     assert said[-1] == "2 could not be put in or run: mend their entries"
     (sample_checkout / "test_counted.py").write_text("def test_sign():\n    assert 0\n")
-    assert not run(sample_checkout, [WRONG_SIGN], 1, said.append)
+    assert not judge_faults(sample_checkout, [WRONG_SIGN], 1, said.append)
     assert said[-1].startswith("These fail without any fault:\ntest_counted.py::test_sign")
 
 

@@ -9,7 +9,7 @@ ROWS = [("conv", "1,134", ""), ("a<b", "7", "x|y")]
 
 
 def test_text_is_aligned_and_numbers_stand_to_the_right():
-    assert table(TITLES, ROWS, numbers=[1]).splitlines() == [
+    assert table(TITLES, ROWS, number_columns=[1]).splitlines() == [
         "layer   MACs  note",
         "conv   1,134",
         "a<b        7  x|y",
@@ -19,7 +19,7 @@ def test_text_is_aligned_and_numbers_stand_to_the_right():
 
 
 def test_markdown_escapes_bars_and_html_escapes_tags():
-    assert table(TITLES, ROWS, "markdown", numbers=[1]).splitlines() == [
+    assert table(TITLES, ROWS, "markdown", number_columns=[1]).splitlines() == [
         "| layer | MACs | note |",
         "|---|---:|---|",
         "| conv | 1,134 |  |",

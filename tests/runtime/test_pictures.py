@@ -18,7 +18,7 @@ from nbglcnn.pictures.colors import BACKGROUND, COLORMAPS, colormap_texels
 from nbglcnn.plan.schema import Plan, Value
 from viewer_models import autoencoder
 from viewer_models import pictures as inputs
-from views_page import MAP_CANVASES, ViewsPage, canvas_pixels
+from views_page import MAP_CANVAS_SELECTOR, ViewsPage, canvas_pixels
 from webgl_page import GlPage
 
 COLOUR_TOLERANCE = 1  # of 255
@@ -38,16 +38,16 @@ class PictureKinds(nn.Module):
 
 
 def page_and_python_pictures(
-    gl: GlPage, plan: Plan, arrays: Sequence[np.ndarray], asked: Sequence[dict[str, Any]]
+    gl: GlPage, plan: Plan, arrays: Sequence[np.ndarray], requests: Sequence[dict[str, Any]]
 ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Return for each the page's canvas (RGB, opacity) and Python's picture of the same values."""
     session = gl.open(plan)
     values = gl.values(session, arrays)
     known = {value.key: value for value in plan.values}
     jobs = []
-    for one in asked:
+    for one in requests:
         value = known[one["key"]]
-        drawn = pictures.draw_kind(value)
+        drawn = pictures.display_style(value)
         channels = one.get("channels") or list(range(value.nchw[1]))
         limits = one.get("range", "layer")
         mode: Any = {"mode": limits}
@@ -74,7 +74,7 @@ def page_and_python_pictures(
             }
         )
     found = []
-    for one, canvas in zip(asked, gl.draw(session, *jobs), strict=True):
+    for one, canvas in zip(requests, gl.draw(session, *jobs), strict=True):
         own = {name: value for name, value in one.items() if name not in ("key", "range")}
         picture = pictures.draw_picture(
             known[one["key"]],
@@ -124,7 +124,7 @@ def test_pictures_in_their_own_colours_are_the_pages(gl: GlPage) -> None:
     x = np.random.default_rng(0).random((2, 3, 17, 12)).astype(np.float32)
     plan = nbglcnn.compile(model, x)
     outputs = list(plan.header.outputs)
-    kinds = [pictures.draw_kind(v) for v in plan.values if v.key in outputs]
+    kinds = [pictures.display_style(v) for v in plan.values if v.key in outputs]
     assert kinds == ["grey", "classes", "rgb"]
     asked = [{"key": key, "scale": 3} for key in (*outputs, "x")]
     for page, opacity, python in page_and_python_pictures(gl, plan, [x], asked):
@@ -195,7 +195,7 @@ def test_the_pages_tiles_are_those_of_the_picture(show: Callable[..., ViewsPage]
     plan = nbglcnn.compile(autoencoder(3), x)
     views = show(plan, x)
     views.open_layer("encoder.0")
-    grid = canvas_pixels(views.page.locator(f".nbg-grid {MAP_CANVASES.split()[-1]}").first)
+    grid = canvas_pixels(views.page.locator(f".nbg-grid {MAP_CANVAS_SELECTOR.split()[-1]}").first)
     scale = grid.shape[0] // 11
     assert scale > 2
     step = 9 * scale + (grid.shape[1] - 9 * 9 * scale) // 8  # nine 11×9 maps side by side
@@ -324,7 +324,7 @@ def test_a_channel_of_a_picture_in_colour_is_drawn_in_the_range_of_the_picture(
             assert (alone[inside] == alone[inside][:, :1]).all(), "grey"
         # All three side by side, and each one in its own range on request.
         three = np.asarray(session.picture(key, [2, 1, 0], example=example, columns=3))
-        width = x.shape[3] + pictures.GAP
+        width = x.shape[3] + pictures.MAP_GAP_PIXELS
         np.testing.assert_array_equal(three[:, width : width + x.shape[3]][inside, 0],
                                       whole[inside, 1])  # fmt: skip
         own = np.asarray(session.picture(key, 1, example=example, color_range="channel"))

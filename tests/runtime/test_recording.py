@@ -21,7 +21,7 @@ from assertions import assert_equal
 from nbglcnn import InputError, recording
 from onnx_models import model_of, node, randn
 
-LAYERS = ["0", "2"]
+LAYER_NAMES = ["0", "2"]
 
 
 def make_network(seed: int = 0) -> nn.Sequential:
@@ -53,7 +53,7 @@ class CountingDataset:
 
 def test_layers_are_arrays_with_their_names_and_what_pytorch_computes(tmp_path: Path) -> None:
     model, x = make_network(), randn(11, 3, 9, 8)
-    group = nbglcnn.record(model, x, LAYERS, tmp_path / "acts.zarr", batch_size=4)
+    group = nbglcnn.record(model, x, LAYER_NAMES, tmp_path / "acts.zarr", batch_size=4)
     for key, true in expected_values(model, x).items():
         array = group[key]
         assert array.chunks == (4, *true.shape[1:])
@@ -61,7 +61,7 @@ def test_layers_are_arrays_with_their_names_and_what_pytorch_computes(tmp_path: 
         assert dict(array.attrs)["shape"] == [*true.shape[1:]]
         assert_equal(array[:], true)
     assert group.attrs["examples"] == 11
-    other = nbglcnn.record(make_network(1), x, LAYERS, tmp_path / "other.zarr", batch_size=4)
+    other = nbglcnn.record(make_network(1), x, LAYER_NAMES, tmp_path / "other.zarr", batch_size=4)
     assert other["0"].attrs["model"] != group["0"].attrs["model"]
 
 
@@ -71,14 +71,14 @@ def test_an_interrupted_recording_goes_on_where_it_was(tmp_path: Path) -> None:
 
     model, x, path = make_network(), randn(10, 3, 9, 8), tmp_path / "acts.zarr"
     with pytest.raises(KeyboardInterrupt):
-        nbglcnn.record(model, CountingDataset(x, 7, interrupt), LAYERS, path, batch_size=2)
+        nbglcnn.record(model, CountingDataset(x, 7, interrupt), LAYER_NAMES, path, batch_size=2)
     rest = CountingDataset(x)
-    group = nbglcnn.record(model, rest, LAYERS, path, batch_size=2)
+    group = nbglcnn.record(model, rest, LAYER_NAMES, path, batch_size=2)
     assert sorted(set(rest.requested_rows)) == [0, 1, 6, 7, 8, 9]  # the first piece, for compiling
     for key, true in expected_values(model, x).items():
         assert_equal(group[key][:], true)
     again = CountingDataset(x)
-    nbglcnn.record(model, again, LAYERS, path, batch_size=2)
+    nbglcnn.record(model, again, LAYER_NAMES, path, batch_size=2)
     assert set(again.requested_rows) <= {0, 1}
 
 
@@ -98,8 +98,8 @@ def test_a_piece_whose_writing_was_interrupted_is_recorded_again(
     with monkeypatch.context() as patched:
         patched.setattr(zarr.Array, "__setitem__", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            nbglcnn.record(model, x, LAYERS, path, batch_size=2)
-    group = nbglcnn.record(model, x, LAYERS, path, batch_size=2)
+            nbglcnn.record(model, x, LAYER_NAMES, path, batch_size=2)
+    group = nbglcnn.record(model, x, LAYER_NAMES, path, batch_size=2)
     for key, true in expected_values(model, x).items():
         assert_equal(group[key][:], true)
 
@@ -153,7 +153,7 @@ def test_what_cannot_be_recorded_is_said_and_nothing_is_lost(tmp_path: Path) -> 
     for words, *given in (
         ("is a recording with model", make_network(1), x, ["2"], path),
         ("is a recording with first_example", model, x + 1, ["2"], path),
-        ("is a recording with layers", model, x, LAYERS, path),
+        ("is a recording with layers", model, x, LAYER_NAMES, path),
         ("exists and is not a Zarr group", model, x, ["2"], tmp_path),
         ("layers is a list of names", model, x, "2", tmp_path / "new"),
         ("has no examples", model, x[:0], ["2"], tmp_path / "new"),
@@ -245,7 +245,7 @@ def test_pieces_of_a_worker_that_dies_are_computed_again(
     model, x = make_network(), randn(24, 3, 9, 8)
     data = CountingDataset(x, 13, kill)
     group = nbglcnn.record(
-        model, data, LAYERS, tmp_path / "acts.zarr", batch_size=2, client=dask_client
+        model, data, LAYER_NAMES, tmp_path / "acts.zarr", batch_size=2, client=dask_client
     )
     assert 13 in data.requested_rows
     for key, true in expected_values(model, x).items():
@@ -270,16 +270,16 @@ def test_a_file_has_the_layers_name_up_to_120_letters() -> None:
     def called(key: str) -> str:
         return recording._array_name(key, 7)
 
-    assert recording.MAX_FILE_NAME == 120
+    assert recording.MAX_FILE_NAME_LENGTH == 120
     assert called("a" * 120) == "a" * 120 and called("a" * 121) == "%layer7"
     assert called("ü" * 20) == "%C3%BC" * 20 and called("ü" * 21) == "%layer7"
     assert called("encoder.0") == "encoder.0"
-    assert called(recording.DONE_ARRAY) != recording.DONE_ARRAY
+    assert called(recording.RECORDED_FLAGS_NAME) != recording.RECORDED_FLAGS_NAME
     assert called(".hidden") == "%2Ehidden" and called("end.") == "end%2E"
 
 
 def test_layers_that_are_called_as_other_files_have_files_of_their_own(tmp_path: Path) -> None:
-    names = [recording.DONE_ARRAY, "layer1", "l" * 121]
+    names = [recording.RECORDED_FLAGS_NAME, "layer1", "l" * 121]
     nodes = [node("Neg", [a], [b]) for a, b in zip(["x", *names], names, strict=False)]
     model, x = model_of(nodes, {"x": (2, 3)}, [names[-1]]), randn(5, 3)
     group = nbglcnn.record(model, x, [names[1], names[2], names[0]], tmp_path / "a", batch_size=2)
@@ -293,8 +293,8 @@ def test_layers_that_are_called_as_other_files_have_files_of_their_own(tmp_path:
 @pytest.mark.parametrize("count", [1, 3, 4, 5, 8, 9])
 def test_any_number_of_examples_runs_in_pieces_of_a_plans_batch(count: int, tmp_path: Path) -> None:
     model, x = make_network(), randn(9, 3, 9, 8)
-    plan = nbglcnn.compile(model, x[:4], observe=LAYERS)
-    group = nbglcnn.record(plan, x[:count], LAYERS, tmp_path / "acts.zarr")
+    plan = nbglcnn.compile(model, x[:4], observe=LAYER_NAMES)
+    group = nbglcnn.record(plan, x[:count], LAYER_NAMES, tmp_path / "acts.zarr")
     with nbglcnn.Session(plan) as session:
         found = session.run(x[:count])
     for key, true in expected_values(model, x[:count]).items():

@@ -174,7 +174,7 @@ def test_values_and_weights_in_float16_are_right_to_three_digits_and_take_half(
     )
     networks = [load_plan(runtime, plan) for plan in (whole, half)]
     assert [network.precision for network in networks] == ["float32", "float16"]
-    assert networks[0].bytes - networks[1].bytes == whole.gpu_bytes - half.gpu_bytes
+    assert networks[0].gpu_bytes - networks[1].gpu_bytes == whole.gpu_bytes - half.gpu_bytes
     expected = compute_reference(model, *load(model, IMAGES))
     networks[1].run({"input": IMAGES})
     for value in half.values:

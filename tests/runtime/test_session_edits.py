@@ -76,18 +76,18 @@ def session(shared_session: Session, x: torch.Tensor) -> Session:
     return shared_session
 
 
-def nchw(session: Session, layer: str) -> tuple[int, int, int, int]:
+def value_nchw(session: Session, layer: str) -> tuple[int, int, int, int]:
     return next(value.nchw for value in session.plan.values if value.key == layer)
 
 
 def edit_with_hook(
-    model: Net, x: torch.Tensor, path: str, edits: list[Edit], shown: tuple[int, ...]
+    model: Net, x: torch.Tensor, path: str, edits: list[Edit], display_shape: tuple[int, ...]
 ) -> dict:
     """PyTorch's values, by key, when a forward hook edits one module's output."""
     seen: dict[str, np.ndarray] = {}
 
     def edit(_: nn.Module, __: object, out: torch.Tensor) -> torch.Tensor:
-        return torch.from_numpy(reference.apply_edits(out.numpy(), shown, edits, {}))
+        return torch.from_numpy(reference.apply_edits(out.numpy(), display_shape, edits, {}))
 
     handles = [model.get_submodule(path).register_forward_hook(edit)]
     for name, module in model.named_modules():
@@ -114,7 +114,7 @@ def test_a_stack_acts_where_a_forward_hook_would(
     session.bend(path, transforms.multiply(2), channels=[0, 2])
     session.bend(path, transforms.add(0.5), channels=slice(1, None))
     found = session.run(x)
-    expected = edit_with_hook(model, x, path, [*session.edits], nchw(session, path))
+    expected = edit_with_hook(model, x, path, [*session.edits], value_nchw(session, path))
     for key, value in expected.items():
         # A hook on a module runs after those of its inner layers.
         np.testing.assert_allclose(found[key], value, **TOLERANCE, err_msg=key)
@@ -372,7 +372,7 @@ def test_half_precision(model: Net, x: torch.Tensor) -> None:
             session.bends.clear()
             session.bend("relu", transform, channels=[1, 4])
             [edit] = session.edits
-            expected = reference.apply_edits(before, nchw(session, "relu"), [edit], {})
+            expected = reference.apply_edits(before, value_nchw(session, "relu"), [edit], {})
             np.testing.assert_allclose(
                 session.run(x)["relu"], expected, atol=2e-3, err_msg=transform.name
             )

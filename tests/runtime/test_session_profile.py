@@ -165,7 +165,7 @@ def test_the_devices_timer_measures_what_is_drawn(plan: Plan) -> None:
 
         def work() -> tuple[float, float]:
             timer, start = device._GpuTimer(own.context), time.perf_counter()
-            ms = timer.measure_ms(lambda: session._run([0]))
+            ms = timer.measure_ms(lambda: session._run_sections([0]))
             return ms, (time.perf_counter() - start) * 1000
 
         ms, wall = own.run_on_thread(work)
@@ -233,10 +233,10 @@ def test_a_device_that_is_not_there_is_named_with_how_many_there_are(plan: Plan)
 def test_the_environments_device_is_checked_and_gives_way_to_the_argument(
     plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(device.INDEX_VARIABLE, "1000")
+    monkeypatch.setenv(device.DEVICE_INDEX_VARIABLE, "1000")
     with pytest.raises(DeviceError, match="no OpenGL device 1000: EGL has"):
         Session(plan)
     monkeypatch.setattr(device, "_devices", {})  # so that it is opened again
     with Session(plan, device=0) as session:
         assert session.run(X)["output"].shape == (2, 2, 64, 64)
-    assert device.os.environ[device.INDEX_VARIABLE] == "1000"
+    assert device.os.environ[device.DEVICE_INDEX_VARIABLE] == "1000"

@@ -18,10 +18,10 @@ from nbglcnn.features.edits.replay import EMPTY_REPLAY
 from nbglcnn.graph import Node
 from nbglcnn.lowering.lower import lower
 from nbglcnn.reference import compute_float64, compute_reference, is_faithful, recompute_layers
-from nbglcnn.report import Match, Report, compare_values, judge_float64, match_layer
-from nbglcnn.widget.parity import verify_message
+from nbglcnn.report import Match, Report, compare_values, judge_by_float64, match_layer
+from nbglcnn.widget.parity import make_verify_result
 from onnx_models import model_of, node, randn
-from recorded_runs import is_recorded
+from recorded_runs import is_tracing
 from viewer_models import autoencoder, pictures
 
 
@@ -65,7 +65,7 @@ def test_the_first_layer_that_differs_is_named() -> None:
 INF, NAN = np.inf, np.nan
 
 
-class Chaotic(nn.Module):
+class ChaoticModel(nn.Module):
     """Each step of the logistic map doubles the rounding error."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class Chaotic(nn.Module):
 @pytest.mark.parametrize("fault", ["none", "conv", "last"])
 def test_rounding_that_layers_enlarge_is_told_from_a_fault(fault: str) -> None:
     torch.manual_seed(0)
-    model, x = Chaotic().eval(), torch.rand(1, 1, 16, 16)
+    model, x = ChaoticModel().eval(), torch.rand(1, 1, 16, 16)
     with Session(nbglcnn.compile(model, x)) as session:
         if fault != "none":
             with torch.no_grad():
@@ -203,7 +203,7 @@ def test_check_says_of_each_layer_whether_it_can_run() -> None:
     assert nbglcnn.check(autoencoder(3), pictures(3)).ok
 
 
-class FarFromZero(nn.Module):
+class InputFarFromZero(nn.Module):
     """A norm of nearby numbers far from 0: float32 keeps four digits."""
 
     def __init__(self) -> None:
@@ -219,8 +219,8 @@ def far_input() -> torch.Tensor:
 
 
 def test_a_layer_as_near_to_float64_as_pytorch_is_ok_and_the_report_says_so() -> None:
-    with Session(nbglcnn.compile(FarFromZero(), far_input())) as session:
-        report = nbglcnn.verify(session, FarFromZero(), far_input())
+    with Session(nbglcnn.compile(InputFarFromZero(), far_input())) as session:
+        report = nbglcnn.verify(session, InputFarFromZero(), far_input())
     assert report.ok
     assert {row.layer for row in report.rows if row.double} == {"norm", "mul", "output"}
     [row] = [row for row in report.rows if row.layer == "norm"]
@@ -281,11 +281,11 @@ def test_the_double_precision_of_an_onnx_model_is_that_of_pytorch() -> None:
 
 
 def test_float64_finds_a_small_fault_that_rounding_could_hide() -> None:
-    wrong = FarFromZero()
+    wrong = InputFarFromZero()
     with torch.no_grad():
         wrong.norm.bias += 3e-3
     with Session(nbglcnn.compile(wrong, far_input())) as session:
-        report = nbglcnn.verify(session, FarFromZero(), far_input())
+        report = nbglcnn.verify(session, InputFarFromZero(), far_input())
     assert not report.ok
     [row] = [row for row in report.rows if row.layer == "norm"]
     own, reference = row.double
@@ -306,7 +306,7 @@ def test_float64_excuses_rounding_alone(
     actual: list[float], expected: list[float], ok: bool
 ) -> None:
     a, b, true = (np.array(one) for one in (actual, expected, [1.0, 100.0]))
-    assert judge_float64(match_layer("layer", a, b), a, b, true).ok == ok
+    assert judge_by_float64(match_layer("layer", a, b), a, b, true).ok == ok
 
 
 def test_float64_is_asked_only_where_float32_differs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,19 +322,19 @@ def test_float64_is_asked_only_where_float32_differs(monkeypatch: pytest.MonkeyP
     with Session(nbglcnn.compile(autoencoder(3), pictures(3))) as session:
         assert nbglcnn.verify(session, autoencoder(3), pictures(3)).ok
     assert asked == []
-    with Session(nbglcnn.compile(FarFromZero(), far_input())) as session:
-        assert not nbglcnn.verify(session, FarFromZero(), far_input()).ok
+    with Session(nbglcnn.compile(InputFarFromZero(), far_input())) as session:
+        assert not nbglcnn.verify(session, InputFarFromZero(), far_input()).ok
     assert len(asked) == 1
     assert asked[0][0] == "norm"
 
 
 def test_a_viewer_and_a_comparison_judge_alike() -> None:
-    viewer = Viewer(FarFromZero(), far_input())
+    viewer = Viewer(InputFarFromZero(), far_input())
     report = viewer.verify(far_input() + 1)
     assert report.ok
     assert "by float64" in report.summary
     viewer.close()
-    both = nbglcnn.compare(FarFromZero(), FarFromZero(), far_input())
+    both = nbglcnn.compare(InputFarFromZero(), InputFarFromZero(), far_input())
     report = both.verify()
     assert report.ok
     judged = {row.layer for row in report.rows if row.double}
@@ -420,7 +420,7 @@ def test_nan_and_infinity_that_match_are_said_with_their_first_place() -> None:
     rows = {row.layer: row for row in report.rows}
     assert (rows["scale"].nan, rows["scale"].inf, rows["scale"].channel) == (0, 18, 1)
     assert (rows["features.1"].nan, rows["features.1"].channel) == (18, 2)
-    told = {name: numbers for name, *numbers in verify_message(0, report, "PyTorch").non_finite}
+    told = {name: numbers for name, *numbers in make_verify_result(0, report, "PyTorch").non_finite}
     assert (told["scale"], told["features.1"]) == ([0, 18, 1], [18, 18, 2])
     assert "yes: 18 infinities, first in channel 1" in str(report)
     assert "18 NaN, 18 infinities, first in channel 2" in report._repr_html_()
@@ -597,12 +597,18 @@ class FailsOnSecondCall(BetweenConvs):
         return x * self.factors.pop()
 
 
-UNREPEATABLE = [CountsCalls, CountsInABuffer, DrawsWithNumpy, AddsLastInput, FailsOnSecondCall]
-CALLS_DIFFER = "two equal calls of the model differ, first in last"
+UNREPEATABLE_MODELS = [
+    CountsCalls,
+    CountsInABuffer,
+    DrawsWithNumpy,
+    AddsLastInput,
+    FailsOnSecondCall,
+]
+CALLS_DIFFER_TEXT = "two equal calls of the model differ, first in last"
 
 
 @pytest.mark.filterwarnings("ignore:.*two equal calls")
-@pytest.mark.parametrize("kind", UNREPEATABLE)
+@pytest.mark.parametrize("kind", UNREPEATABLE_MODELS)
 @pytest.mark.parametrize("batch", [1, 3])
 def test_a_model_whose_second_equal_call_differs_is_not_verified(
     kind: type[BetweenConvs], batch: int
@@ -622,7 +628,7 @@ def test_a_model_whose_second_equal_call_differs_is_not_verified(
 def test_a_models_own_float64_clears_no_layer_that_it_computes_otherwise() -> None:
     class Sign(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            exported = is_recorded() or x.dtype == torch.float64
+            exported = is_tracing() or x.dtype == torch.float64
             return x * (1.0 if exported else -1.0)
 
     model, x = nn.Sequential(nn.Conv2d(3, 4, 3), Sign(), nn.ReLU()).eval(), torch.randn(2, 3, 8, 9)
@@ -652,7 +658,7 @@ def test_a_layer_that_counts_itself_is_named() -> None:
 def test_a_viewer_and_both_sides_of_a_comparison_call_the_model_twice() -> None:
     x = torch.randn(2, 3, 10, 9)
     viewer = Viewer(CountsCalls().eval(), x)
-    assert CALLS_DIFFER in viewer.verify().summary
+    assert CALLS_DIFFER_TEXT in viewer.verify().summary
     viewer.close()
     both = nbglcnn.compare(BetweenConvs().eval(), CountsCalls().eval(), x)
     report = both.verify()
@@ -691,7 +697,7 @@ class ExportsDifferently(BetweenConvs):
     factor = 1.5
 
     def between(self, x: torch.Tensor) -> torch.Tensor:
-        return x * self.factor if is_recorded() else x
+        return x * self.factor if is_tracing() else x
 
 
 @pytest.mark.parametrize("factor", [1.5, 1.001])
@@ -877,7 +883,7 @@ def disputed_layer(
 
 
 EMPTY_ROI = np.zeros(0, np.float32)
-DISPUTED: dict[str, tuple[Any, str]] = {
+DISPUTED_LAYERS: dict[str, tuple[Any, str]] = {
     "Resize": (
         disputed_layer("Resize", (1, 1, 2, 4), EMPTY_ROI, np.float32([1, 1, 0.6, 0.6]),
                        mode="linear", coordinate_transformation_mode="align_corners"),
@@ -900,9 +906,9 @@ DISPUTED: dict[str, tuple[Any, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("op", DISPUTED)
+@pytest.mark.parametrize("op", DISPUTED_LAYERS)
 def test_a_report_says_where_the_references_disagree_and_which_a_layer_follows(op: str) -> None:
-    (model, x), words = DISPUTED[op]
+    (model, x), words = DISPUTED_LAYERS[op]
     with Session(nbglcnn.compile(model, x)) as session:
         report = nbglcnn.verify(session, model, x)
     assert not report.ok

@@ -122,7 +122,7 @@ def test_odd_names_stay_different_names() -> None:
     assert len(compute_reference(named_model(*names), graph, arrays)) == len(keys)
 
 
-FOREIGN_ELEMENTS = """() => {
+FOREIGN_ELEMENTS_SCRIPT = """() => {
   const tags = ['IMG', 'IFRAME', 'OBJECT', 'EMBED', 'FRAME', 'A', 'SCRIPT'];
   const links = ['href', 'src', 'action', 'formaction', 'xlink:href', 'data', 'srcdoc'];
   return [...document.querySelectorAll('.nbglcnn *')].filter((one) =>
@@ -134,7 +134,7 @@ FOREIGN_ELEMENTS = """() => {
 
 def assert_unharmed(page: Page) -> None:
     assert page.evaluate("() => window.pwned") is None
-    assert page.evaluate(FOREIGN_ELEMENTS) == []
+    assert page.evaluate(FOREIGN_ELEMENTS_SCRIPT) == []
     assert page.evaluate("() => [Object.keys({}), {}.layer, {}.name, {}.key]") == [[], *[None] * 3]
 
 
@@ -199,14 +199,14 @@ def test_the_order_of_layers_is_pythons_whatever_they_are_called(
 
 # A14: numbers
 
-SPECIAL_BITS = np.uint32(
+SPECIAL_FLOAT_BITS = np.uint32(
     [0x7FC00000, 0xFFC12345, 0x7F800000, 0xFF800000, 0x80000000, 1, 0x807FFFFF, 0x7F7FFFFF]
 )
 SPECIAL_NUMBERS = {
     "NaN": np.nan, "infinity": np.inf, "minus infinity": -np.inf, "minus zero": -0.0,
     "subnormal": 1e-45, "too large": 1e39, "large": 1e30, "tiny": 1e-38,
 }  # fmt: skip
-FINITE = {"minus zero", "subnormal", "large", "tiny"}  # finite in float32
+FINITE_NUMBER_NAMES = {"minus zero", "subnormal", "large", "tiny"}  # finite in float32
 
 
 def strict_header(plan: Plan) -> dict[str, Any]:
@@ -222,7 +222,7 @@ def strict_header(plan: Plan) -> dict[str, Any]:
 
 @pytest.mark.parametrize("op", ["Add", "Mul", "Conv", "MatMul"])
 def test_special_weights_are_in_the_plan_bit_for_bit(op: str, tmp_path: Path) -> None:
-    weights = SPECIAL_BITS.view(np.float32)
+    weights = SPECIAL_FLOAT_BITS.view(np.float32)
     shape = {"Conv": (2, 4, 1, 1), "MatMul": (4, 2)}.get(op, (8,))
     x = {"Conv": (1, 4, 3, 3), "MatMul": (1, 4)}.get(op, (1, 8))
     model = model_of(
@@ -231,7 +231,7 @@ def test_special_weights_are_in_the_plan_bit_for_bit(op: str, tmp_path: Path) ->
     onnx.save(model, tmp_path / "m.onnx")
     plan = Plan.from_bytes(nbglcnn.compile(tmp_path / "m.onnx").to_bytes())
     packed = np.concatenate([blob.view(np.uint32).ravel() for blob in plan.blobs.values()])
-    assert set(SPECIAL_BITS.tolist()) <= set(packed.tolist())
+    assert set(SPECIAL_FLOAT_BITS.tolist()) <= set(packed.tolist())
     strict_header(plan)
 
 
@@ -263,7 +263,7 @@ def assert_equals_runtime(model: onnx.ModelProto, x: np.ndarray) -> None:
         assert_equal(values[key], expected, name=key)
 
 
-SAMPLE_PLANE = np.float32([[-2, -0.5, 0, 3], [1, -7, 0.25, -0.0]])
+SAMPLE_MAP = np.float32([[-2, -0.5, 0, 3], [1, -7, 0.25, -0.0]])
 
 
 @pytest.mark.parametrize("number", SPECIAL_NUMBERS)
@@ -274,9 +274,9 @@ def test_finite_attributes_give_what_onnx_runtime_gives_and_others_are_refused(
     name, attributes, more = ATTRIBUTE_CASES[op]
     one = node(op, ["x", *more], ["y"], **attributes)
     one.attribute.add(name=name, type=onnx.AttributeProto.FLOAT, f=SPECIAL_NUMBERS[number])
-    x = SAMPLE_PLANE if op == "Gemm" else SAMPLE_PLANE[:, :, None, None]
+    x = SAMPLE_MAP if op == "Gemm" else SAMPLE_MAP[:, :, None, None]
     model = model_of([one], {"x": x.shape}, ["y"], constants=more)
-    if number in FINITE:
+    if number in FINITE_NUMBER_NAMES:
         assert_equals_runtime(model, x)
         return
     with pytest.raises(ModelError, match=f"{op}'s attribute {name}=.* is not a finite number"):
@@ -293,12 +293,12 @@ def test_special_constants_give_what_onnx_runtime_gives(op: str, number: str) ->
     constants = {name: numbers[name] for name in CONSTANT_CASES[op]}
     one = node(op, ["x", *constants], ["y"])
     assert_equals_runtime(
-        model_of([one], {"x": SAMPLE_PLANE.shape}, ["y"], constants=constants), SAMPLE_PLANE
+        model_of([one], {"x": SAMPLE_MAP.shape}, ["y"], constants=constants), SAMPLE_MAP
     )
 
 
 def test_special_numbers_come_through_the_page(show: Callable[..., ViewsPage]) -> None:
-    weights = SPECIAL_BITS.view(np.float32).reshape(1, 2, 2, 2)
+    weights = SPECIAL_FLOAT_BITS.view(np.float32).reshape(1, 2, 2, 2)
     model = model_of(
         [node("Add", ["x", "w"], ["y"]), node("Neg", ["y"], ["end"])],
         {"x": weights.shape},

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import fuzz
-from fuzz_models import seeds
+from fuzz_models import seed_models
 
 
 def test_no_damaged_model_crashes_hangs_or_raises_what_is_not_ours(
@@ -60,10 +60,10 @@ def test_cases_are_made_from_seed_and_number_alone() -> None:
         first, second = ([fuzz.make_case(kind, seed, n) for n in range(50)] for seed in (1, 2))
         assert first == [fuzz.make_case(kind, 1, n) for n in range(50)]
         assert sum(a != b for a, b in zip(first, second, strict=True)) > 40
-        whole = dict(seeds())
+        whole = dict(seed_models())
         assert sum(data != whole[name] for name, data in first) > 40
 
 
 def test_the_models_that_are_damaged_compile_as_they_are() -> None:
-    for _, data in seeds():
-        assert fuzz.whole_compiler(data) == "accepted"
+    for _, data in seed_models():
+        assert fuzz.compile_and_check(data) == "accepted"

@@ -59,7 +59,7 @@ def test_without_package_or_apt_the_error_says_how_to_get_it(no_dataset: Path) -
     assert "t10k-labels-idx1-ubyte.gz" in str(error.value)
 
 
-def fake_apt(nowhere: Path, tmp_path: Path, script: str) -> None:
+def fake_apt(empty_folder: Path, tmp_path: Path, script: str) -> None:
     """A fake apt-get that runs `script`, with the real dpkg-deb."""
     bin_folder = tmp_path / "bin"
     bin_folder.mkdir()
@@ -99,7 +99,7 @@ def test_what_apt_said_is_in_the_error(no_dataset: Path, tmp_path: Path) -> None
         datasets.fashion_mnist()
 
 
-DAMAGE = {
+DAMAGED_FILES = {
     "not gzip": (b"hello", "cannot be read"),
     "cut gzip": (gzip.compress(bytes(100))[:-10], "cannot be read"),
     "not idx": (gzip.compress(b"hello, world, this is text"), "not an idx file"),
@@ -128,10 +128,10 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("damage", DAMAGED_FILES)
 def test_a_damaged_file_is_refused(no_dataset: Path, damage: str) -> None:
     write_dataset(no_dataset)
-    content, words = DAMAGE[damage]
+    content, words = DAMAGED_FILES[damage]
     (no_dataset / "train-images-idx3-ubyte.gz").write_bytes(content)
     with pytest.raises(DatasetUnavailable, match=words):
         datasets.fashion_mnist()

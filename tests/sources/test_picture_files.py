@@ -14,7 +14,7 @@ from PIL import Image
 import nbglcnn
 from nbglcnn import Images, InputError, Preprocess, Session, Viewer
 from nbglcnn.cli import main
-from nbglcnn.features.training.data import open_data
+from nbglcnn.features.training.data import open_batches
 from nbglcnn.inputs.picture_decoding import picture_array
 from picture_files import (
     PictureFile,
@@ -26,16 +26,20 @@ from picture_files import (
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore:no page:UserWarning")
-FILES = picture_files()
+PICTURE_FILES = picture_files()
 # Networks that return pictures; BYTES takes bytes, channels last, as TensorFlow's converters write.
-FLOATS = '<ir_version: 8, opset_import: ["" : 17]> g (float[N,3,H,W] x) => (float[N,3,H,W] y) '
-FLOATS += "{ y = Relu(x) }"
-BYTES = '<ir_version: 8, opset_import: ["" : 17]> g (uint8[N,H,W,3] x) => (float[N,3,H,W] y) '
-BYTES += "{ f = Cast<to=1>(x) y = Transpose<perm=[0, 3, 1, 2]>(f) }"
+FLOAT_MODEL_TEXT = (
+    '<ir_version: 8, opset_import: ["" : 17]> g (float[N,3,H,W] x) => (float[N,3,H,W] y) '
+)
+FLOAT_MODEL_TEXT += "{ y = Relu(x) }"
+BYTE_MODEL_TEXT = (
+    '<ir_version: 8, opset_import: ["" : 17]> g (uint8[N,H,W,3] x) => (float[N,3,H,W] y) '
+)
+BYTE_MODEL_TEXT += "{ f = Cast<to=1>(x) y = Transpose<perm=[0, 3, 1, 2]>(f) }"
 
 
 @cache
-def parse_model(text: str = FLOATS) -> onnx.ModelProto:
+def parse_model(text: str = FLOAT_MODEL_TEXT) -> onnx.ModelProto:
     return onnx.parser.parse_model(text)
 
 
@@ -113,9 +117,9 @@ def assert_picture(found: np.ndarray, file: PictureFile, entry_point: str) -> No
     )
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", PICTURE_FILES)
 def test_a_picture_file_has_the_same_numbers_at_every_door(name: str, tmp_path: Path) -> None:
-    file = FILES[name]
+    file = PICTURE_FILES[name]
     for number, (entry_point, load_picture) in enumerate(ENTRY_POINTS.items()):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -128,12 +132,12 @@ def test_a_picture_file_has_the_same_numbers_at_every_door(name: str, tmp_path: 
 def test_an_input_of_bytes_gets_them_in_its_own_layout_at_every_door(
     name: str, tmp_path: Path
 ) -> None:
-    file = FILES[name]
+    file = PICTURE_FILES[name]
     for number, (entry_point, load_picture) in enumerate(ENTRY_POINTS.items()):
         folder = tmp_path / str(number)
         folder.mkdir()
         (folder / name).write_bytes(file.content)
-        found = load_picture(folder / name, parse_model(BYTES))
+        found = load_picture(folder / name, parse_model(BYTE_MODEL_TEXT))
         assert found.dtype == np.uint8 and found.shape[3] == 3, entry_point
         wanted = np.rint(255.0 * file.expected).transpose(1, 2, 0)
         np.testing.assert_allclose(
@@ -145,10 +149,12 @@ def test_an_input_of_bytes_gets_them_in_its_own_layout_at_every_door(
 def test_items_of_a_dataset_and_examples_of_a_teaching_are_these_numbers(
     name: str, tmp_path: Path
 ) -> None:
-    file = FILES[name]
+    file = PICTURE_FILES[name]
     image = Image.open(io.BytesIO(file.content))
     [found] = (
-        open_data([(image, 0)], 1, shuffle=False, seed=0, model_loss=False).first_batch().inputs
+        open_batches([(image, 0)], 1, shuffle=False, seed=0, has_model_loss=False)
+        .first_batch()
+        .inputs
     )
     assert_picture(found, file, "a torch Dataset")
     (tmp_path / name).write_bytes(file.content)
@@ -164,7 +170,7 @@ def test_items_of_a_dataset_and_examples_of_a_teaching_are_these_numbers(
 def test_grey_is_made_of_what_is_seen_and_alpha_is_kept_where_the_input_has_it(
     channels: int,
 ) -> None:
-    network = parse_model(FLOATS.replace("N,3", f"N,{channels}"))
+    network = parse_model(FLOAT_MODEL_TEXT.replace("N,3", f"N,{channels}"))
     clear = random_pixels(4)
     image = Image.fromarray(clear, "RGBA")
     given = Viewer(network, image)
@@ -184,20 +190,20 @@ def test_grey_is_made_of_what_is_seen_and_alpha_is_kept_where_the_input_has_it(
 def test_colours_are_resampled_before_they_become_grey() -> None:
     """Resample first, as in the page: rounding makes the mean of greys another than theirs."""
     image = Image.fromarray(np.random.default_rng(8).integers(0, 256, (40, 60, 3), np.uint8))
-    network = parse_model(FLOATS.replace("N,3,H,W", "1,1,8,12"))
+    network = parse_model(FLOAT_MODEL_TEXT.replace("N,3,H,W", "1,1,8,12"))
     viewer = Viewer(network)
     viewer.source = Images([image])
     wanted = image.resize((12, 8), Image.Resampling.BILINEAR).convert("L")
     np.testing.assert_array_equal(np.rint(255 * viewer.input[0, 0]), np.asarray(wanted))
 
 
-MODES = {"I;16": "<u2", "I;16B": ">u2", "I;16L": "<u2", "I;16N": "=u2", "I": "=i4"}
+PILLOW_MODE_DTYPES = {"I;16": "<u2", "I;16B": ">u2", "I;16L": "<u2", "I;16N": "=u2", "I": "=i4"}
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", PILLOW_MODE_DTYPES)
 def test_65535_is_white_in_every_mode_of_16_bits(mode: str) -> None:
     numbers = np.array([[0, 1, 300, 65535]])
-    image = Image.frombytes(mode, (4, 1), numbers.astype(MODES[mode]).tobytes())
+    image = Image.frombytes(mode, (4, 1), numbers.astype(PILLOW_MODE_DTYPES[mode]).tobytes())
     wanted = numbers.astype(np.float32) / np.float32(65535)
     viewer = Viewer(parse_model(), image)
     np.testing.assert_array_equal(viewer.input[0], np.stack([wanted] * 3))
@@ -223,19 +229,19 @@ def test_a_picture_is_turned_and_converted_once_though_it_comes_by_two_doors() -
     first = Viewer(parse_model(), image).input
     np.testing.assert_array_equal(Viewer(parse_model(), image).input, first)
     assert image.size == (12, 8)  # the user's image is unchanged
-    p3 = Image.open(io.BytesIO(FILES["p3.png"].content))
+    p3 = Image.open(io.BytesIO(PICTURE_FILES["p3.png"].content))
     again = np.asarray(Viewer(parse_model(), p3).input)
     np.testing.assert_array_equal(Viewer(parse_model(), p3).input, again)
     assert p3.info["icc_profile"] == display_p3()
 
 
-ALPHA = Image.fromarray(random_pixels(4), "RGBA")
+ALPHA_IMAGE = Image.fromarray(random_pixels(4), "RGBA")
 PILLOW_MODE_IMAGES = {
-    "La": (ALPHA.convert("LA").convert("La"), ALPHA.convert("LA")),
-    "RGBa": (ALPHA.convert("RGBa"), ALPHA),
-    "PA": (ALPHA.quantize(8).convert("PA"), ALPHA.quantize(8).convert("RGBA")),
+    "La": (ALPHA_IMAGE.convert("LA").convert("La"), ALPHA_IMAGE.convert("LA")),
+    "RGBa": (ALPHA_IMAGE.convert("RGBa"), ALPHA_IMAGE),
+    "PA": (ALPHA_IMAGE.quantize(8).convert("PA"), ALPHA_IMAGE.quantize(8).convert("RGBA")),
     "RGBX": (Image.fromarray(random_pixels(3)).convert("RGBX"), Image.fromarray(random_pixels(3))),
-    "1": (ALPHA.convert("1"), ALPHA.convert("1").convert("L")),
+    "1": (ALPHA_IMAGE.convert("1"), ALPHA_IMAGE.convert("1").convert("L")),
     "CMYK": (
         Image.fromarray(random_pixels(3)).convert("CMYK"),
         Image.fromarray(random_pixels(3)).convert("CMYK").convert("RGB"),
@@ -252,21 +258,25 @@ def test_a_picture_of_another_mode_is_as_one_that_shows_the_same(mode: str) -> N
 
 
 def test_the_frame_that_is_given_is_taken() -> None:
-    image = Image.open(io.BytesIO(FILES["animated.png"].content))
+    image = Image.open(io.BytesIO(PICTURE_FILES["animated.png"].content))
     image.seek(2)
     wanted = random_pixels(3, 6).transpose(2, 0, 1) / np.float32(255)
     np.testing.assert_array_equal(Viewer(parse_model(), image).input[0], wanted)
 
 
 def test_a_model_of_integers_says_how_a_picture_becomes_them() -> None:
-    text = FLOATS.replace("float[N,3,H,W] x", "int64[N,3,H,W] x").replace("Relu", "Cast<to=1>")
+    text = FLOAT_MODEL_TEXT.replace("float[N,3,H,W] x", "int64[N,3,H,W] x").replace(
+        "Relu", "Cast<to=1>"
+    )
     with pytest.raises(InputError, match=r"int64; .*numpy.asarray\(image\).astype\('int64'"):
         Viewer(parse_model(text), Image.fromarray(random_pixels(3)))
 
 
 def test_numbers_from_0_to_1_for_an_input_of_bytes_are_not_advised_to_become_zeros() -> None:
     with pytest.raises(InputError, match=r"\(255 \* x\).round\(\).astype\('uint8'\)"):
-        Viewer(parse_model(BYTES), np.random.default_rng(0).random((1, 4, 5, 3), np.float32))
+        Viewer(
+            parse_model(BYTE_MODEL_TEXT), np.random.default_rng(0).random((1, 4, 5, 3), np.float32)
+        )
 
 
 def test_steps_of_a_preprocess_are_refused_for_an_input_of_bytes() -> None:
@@ -276,8 +286,8 @@ def test_steps_of_a_preprocess_are_refused_for_an_input_of_bytes() -> None:
         ({"channels": "BGR"}, "channels"),
     ):
         with pytest.raises(InputError, match=f"{words}=.* can't be used with the uint8 input"):
-            Viewer(parse_model(BYTES), preprocess=Preprocess(size=8, **step))
-    fits = Viewer(parse_model(BYTES), preprocess=Preprocess(size=8, layout="NHWC"))
+            Viewer(parse_model(BYTE_MODEL_TEXT), preprocess=Preprocess(size=8, **step))
+    fits = Viewer(parse_model(BYTE_MODEL_TEXT), preprocess=Preprocess(size=8, layout="NHWC"))
     assert fits.input.shape == (1, 8, 8, 3)
 
 
@@ -285,20 +295,20 @@ def test_steps_of_a_preprocess_are_refused_for_an_input_of_bytes() -> None:
 def test_batches_of_pictures_enter_inputs_of_bytes(batch: int) -> None:
     arrays = np.stack([random_pixels(3, seed) for seed in range(batch)])
     pictures = [Image.fromarray(one) for one in arrays]
-    plan = nbglcnn.compile(parse_model(BYTES), pictures)
+    plan = nbglcnn.compile(parse_model(BYTE_MODEL_TEXT), pictures)
     with Session(plan) as session:
         found = session.run(pictures)
         np.testing.assert_array_equal(found["x"], arrays)
         np.testing.assert_array_equal(found["y"], arrays.transpose(0, 3, 1, 2))
-        assert nbglcnn.verify(session, parse_model(BYTES), pictures).ok
+        assert nbglcnn.verify(session, parse_model(BYTE_MODEL_TEXT), pictures).ok
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_a_data_set_of_bytes_is_given_in_either_order_of_axes(layout: str) -> None:
     text = (
-        BYTES
+        BYTE_MODEL_TEXT
         if layout == "NHWC"
-        else BYTES.replace("N,H,W,3", "N,3,H,W").replace("[0, 3, 1, 2]", "[0, 1, 2, 3]")
+        else BYTE_MODEL_TEXT.replace("N,H,W,3", "N,3,H,W").replace("[0, 3, 1, 2]", "[0, 1, 2, 3]")
     )
     arrays = np.stack([random_pixels(3, seed) for seed in range(3)])
     own = arrays if layout == "NHWC" else arrays.transpose(0, 3, 1, 2)

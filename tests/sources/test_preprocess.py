@@ -32,7 +32,7 @@ def smooth_picture(height: int, width: int) -> Image.Image:
 
 
 CAT, DOG = smooth_picture(40, 60), smooth_picture(70, 50)
-SMALL = smooth_picture(13, 11)
+SMALL_PICTURE = smooth_picture(13, 11)
 
 
 def to_tensor(picture: Image.Image) -> Array:
@@ -58,11 +58,11 @@ def hook_values(model: nn.Module, x: torch.Tensor) -> dict[str, Array]:
 
 
 def run_preprocess(
-    model: Any, x: Any, preprocess: Any, given: Any = None
+    model: Any, x: Any, preprocess: Any, picture: Any = None
 ) -> tuple[Plan, dict[str, Array]]:
     plan = nbglcnn.compile(model, x, preprocess=preprocess)
     with Session(plan) as session:
-        return plan, session.run(*([x if given is None else given] if x is not None else []))
+        return plan, session.run(*([x if picture is None else picture] if x is not None else []))
 
 
 # The results of the steps
@@ -70,11 +70,11 @@ def run_preprocess(
 
 def test_each_layer_equals_pytorch_with_the_preprocess_outside() -> None:
     model = small_resnet()
-    plan, found = run_preprocess(model, SMALL, Preprocess(mean=MEAN, std=STD))
+    plan, found = run_preprocess(model, SMALL_PICTURE, Preprocess(mean=MEAN, std=STD))
     mean, std = (torch.tensor(one).reshape(1, 3, 1, 1) for one in (MEAN, STD))
-    x = (torch.from_numpy(to_tensor(SMALL)) - mean) / std
+    x = (torch.from_numpy(to_tensor(SMALL_PICTURE)) - mean) / std
     true = hook_values(model, x)
-    assert_equal(found["x"], to_tensor(SMALL))
+    assert_equal(found["x"], to_tensor(SMALL_PICTURE))
     assert np.abs(found["preprocess.normalize"] - x.numpy()).max() <= 1e-6
     assert true.keys() <= found.keys()
     assert_all_equal({key: found[key] for key in true}, true)
@@ -86,13 +86,13 @@ def test_all_steps_are_layers_in_their_order() -> None:
     """Caffe's convention: values up to 255, BGR, the channel means in that order."""
     model, mean = small_resnet(), (103.939, 116.779, 123.68)
     plan, found = run_preprocess(
-        model, SMALL, Preprocess(range=(0, 255), channels="BGR", mean=mean)
+        model, SMALL_PICTURE, Preprocess(range=(0, 255), channels="BGR", mean=mean)
     )
     names = ["preprocess.range", "preprocess.channels", "preprocess.normalize"]
     assert [layer.name for layer in plan.layers][:3] == names
     assert [layer.type for layer in plan.layers][:3] == ["Range", "BGR", "Normalize"]
-    bytes_ = np.asarray(SMALL, np.float32)[..., ::-1].transpose(2, 0, 1)[None]
-    assert_equal(found["preprocess.range"], to_tensor(SMALL) * np.float32(255))
+    bytes_ = np.asarray(SMALL_PICTURE, np.float32)[..., ::-1].transpose(2, 0, 1)[None]
+    assert_equal(found["preprocess.range"], to_tensor(SMALL_PICTURE) * np.float32(255))
     assert_equal(found["preprocess.channels"], np.ascontiguousarray(bytes_))
     expected = bytes_ - np.array(mean, np.float32).reshape(1, 3, 1, 1)
     assert_equal(found["preprocess.normalize"], expected)
@@ -104,17 +104,17 @@ def test_numpys_way_of_each_step_is_the_layers() -> None:
     preprocess = Preprocess(
         range=(-1, 1), channels="BGR", mean=(0.1, 0.2, 0.3), std=STD, layout="NHWC"
     )
-    x = to_tensor(SMALL)
+    x = to_tensor(SMALL_PICTURE)
     for step in preprocess.steps(3):
         x = step.apply(x)
-    pictures = (2 * to_tensor(SMALL) - 1)[:, ::-1]
+    pictures = (2 * to_tensor(SMALL_PICTURE) - 1)[:, ::-1]
     mean, std = (np.array(one, np.float32).reshape(1, 3, 1, 1) for one in ((0.1, 0.2, 0.3), STD))
     assert_equal(x, ((pictures - mean) / std).transpose(0, 2, 3, 1))
 
 
 def test_a_range_around_zero_is_a_factor_and_an_offset() -> None:
-    plan, found = run_preprocess(small_resnet(), SMALL, Preprocess(range=(-1, 1)))
-    assert_equal(found["preprocess.range"], to_tensor(SMALL) * 2 - 1)
+    plan, found = run_preprocess(small_resnet(), SMALL_PICTURE, Preprocess(range=(-1, 1)))
+    assert_equal(found["preprocess.range"], to_tensor(SMALL_PICTURE) * 2 - 1)
     layer = plan.layers["preprocess.range"]
     assert (layer.formula, layer.explanation, layer.is_composite) == (
         "x * 2 - 1",
@@ -125,9 +125,9 @@ def test_a_range_around_zero_is_a_factor_and_an_offset() -> None:
 
 def test_grey_is_pillows_but_for_its_rounding() -> None:
     plan, found = run_preprocess(
-        small_resnet(1), SMALL, Preprocess(channels="grey", mean=0.5, std=0.25)
+        small_resnet(1), SMALL_PICTURE, Preprocess(channels="grey", mean=0.5, std=0.25)
     )
-    grey = to_tensor(SMALL.convert("L"))
+    grey = to_tensor(SMALL_PICTURE.convert("L"))
     assert found["x"].shape == (1, 3, 13, 11)
     assert found["preprocess.channels"].shape == (1, 1, 13, 11)
     assert np.abs(found["preprocess.channels"] - grey).max() <= 0.5001 / 255
@@ -137,15 +137,15 @@ def test_grey_is_pillows_but_for_its_rounding() -> None:
 
 
 def test_grey_is_repeated_for_a_model_of_colours() -> None:
-    _, found = run_preprocess(small_resnet(3), SMALL, Preprocess(channels="grey"))
+    _, found = run_preprocess(small_resnet(3), SMALL_PICTURE, Preprocess(channels="grey"))
     grey = found["preprocess.channels"]
     assert grey.shape == (1, 3, 13, 11)
     assert (grey == grey[:, :1]).all()
 
 
 def test_a_model_of_one_channel_takes_grey_pictures() -> None:
-    _, found = run_preprocess(small_resnet(1), SMALL, Preprocess(mean=0.1307, std=0.3081))
-    assert_equal(found["x"], to_tensor(SMALL.convert("L")))
+    _, found = run_preprocess(small_resnet(1), SMALL_PICTURE, Preprocess(mean=0.1307, std=0.3081))
+    assert_equal(found["x"], to_tensor(SMALL_PICTURE.convert("L")))
 
 
 def test_an_onnx_model_with_channels_last_takes_pictures_by_its_layout() -> None:
@@ -195,16 +195,16 @@ def test_a_module_that_is_called_like_a_step_keeps_its_name() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.preprocess["normalize"](x)
 
-    plan, found = run_preprocess(Own().eval(), SMALL, Preprocess(mean=0.5))
+    plan, found = run_preprocess(Own().eval(), SMALL_PICTURE, Preprocess(mean=0.5))
     assert found["preprocess.normalize"].shape == (1, 2, 13, 11)
-    assert_equal(found["preprocess.normalize:1"], to_tensor(SMALL) - 0.5)
+    assert_equal(found["preprocess.normalize:1"], to_tensor(SMALL_PICTURE) - 0.5)
     assert plan.header.preprocess == ("preprocess.normalize:1",)
 
 
 # Fitting pictures to the input's size
 
 
-@pytest.mark.parametrize("picture", [CAT, DOG, SMALL])
+@pytest.mark.parametrize("picture", [CAT, DOG, SMALL_PICTURE])
 def test_a_crop_is_what_pillow_makes_of_its_box(picture: Image.Image) -> None:
     width, height = picture.size
     side = min(width, height) * 24 / 32
@@ -232,7 +232,7 @@ def test_a_letterbox_stands_between_black_bars() -> None:
 
 
 def test_a_batch_of_pictures_of_several_sizes_and_modes_has_one_size() -> None:
-    batch = [CAT, DOG.convert("P"), SMALL.convert("RGBA")]
+    batch = [CAT, DOG.convert("P"), SMALL_PICTURE.convert("RGBA")]
     plan, found = run_preprocess(
         small_resnet(), batch, Preprocess((10, 14), fit="stretch", mean=0.5)
     )
@@ -263,7 +263,10 @@ def test_a_plan_file_takes_pictures_of_any_size(tmp_path: Path) -> None:
 
 
 def test_without_a_preprocess_a_picture_of_another_size_is_refused() -> None:
-    with Session(nbglcnn.compile(small_resnet(), SMALL)) as session, pytest.raises(InputError):
+    with (
+        Session(nbglcnn.compile(small_resnet(), SMALL_PICTURE)) as session,
+        pytest.raises(InputError),
+    ):
         session.run(CAT)
 
 
@@ -306,7 +309,7 @@ def test_several_inputs_have_the_picture_in_front() -> None:
 @pytest.mark.parametrize(
     ("settings", "x", "words"),
     [
-        ({"mean": (1, 2)}, SMALL, r"mean has 2 values; the model takes 3 channels"),
+        ({"mean": (1, 2)}, SMALL_PICTURE, r"mean has 2 values; the model takes 3 channels"),
         ({"size": 8}, np.zeros((1, 3, 9, 9), np.float32), r"With preprocess, x is the original"),
         ({"channels": "BGR"}, np.zeros((1, 1, 9, 9), np.float32), r'channels="BGR" is computed'),
         ({}, np.zeros((1, 3, 9, 9), np.uint8), r"astype\('float32'\) / 255"),

@@ -137,16 +137,17 @@ class PretrainedCfg:
     tag: dict[str, str] = field(default_factory=dict)
 
 
-IMAGENET = Preprocess(224, resize=256, mean=MEAN, std=STD)
+IMAGENET_PREPROCESS = Preprocess(224, resize=256, mean=MEAN, std=STD)
 
 
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (ImageClassification(crop_size=224), IMAGENET),
+        (ImageClassification(crop_size=224), IMAGENET_PREPROCESS),
         (Compose([Resize(256), CenterCrop((224, 224)), ToTensor(), Normalize(MEAN, STD)]),
-         IMAGENET),
-        ([Resize([256]), CenterCrop(224), ToTensor(), Normalize(list(MEAN), list(STD))], IMAGENET),
+         IMAGENET_PREPROCESS),
+        ([Resize([256]), CenterCrop(224), ToTensor(), Normalize(list(MEAN), list(STD))],
+            IMAGENET_PREPROCESS),
         (
             Compose([Compose([PILToTensor(), ConvertImageDtype()]), Resize((256, 256)),
                      CenterCrop(224)]),
@@ -160,7 +161,7 @@ IMAGENET = Preprocess(224, resize=256, mean=MEAN, std=STD)
          Preprocess(range=(0, 255), mean=(33, 33, 33), std=(78, 78, 78))),
         (ToTensor(), Preprocess()),
         (SemanticSegmentation(resize_size=None), Preprocess(mean=MEAN, std=STD)),
-        (PretrainedCfg(), IMAGENET),
+        (PretrainedCfg(), IMAGENET_PREPROCESS),
         (vars(PretrainedCfg(crop_pct=1.0)), Preprocess(224, mean=MEAN, std=STD)),
         (vars(PretrainedCfg(crop_mode="squash", crop_pct=0.95)),
          Preprocess(224, resize=(235, 235), fit="stretch", mean=MEAN, std=STD)),

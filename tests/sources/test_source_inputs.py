@@ -14,17 +14,17 @@ from playwright.sync_api import expect
 from torch import nn
 
 import nbglcnn
-from browsers import RECORD_CANVAS
+from browsers import RECORD_CANVAS_SCRIPT
 from fake_camera import last_frame
 from nbglcnn import Plan
 from nbglcnn.features.edits.transforms import TRANSFORM_KINDS
 from polling import retry_until_passes
-from source_references import average_squares, decode_data_url, fit_with_pillow
-from sources_page import DROP_OR_PASTE, SourcesPage
+from source_references import average_drawing_cells, decode_data_url, fit_with_pillow
+from sources_page import DROP_OR_PASTE_SCRIPT, SourcesPage
 from views_page import ViewsPage
 
-Show = Callable[..., ViewsPage]
-READ_CANVAS = """() => {
+ShowViews = Callable[..., ViewsPage]
+READ_CANVAS_SCRIPT = """() => {
   const canvas = views.state.sourceControls.value.canvas;
   return [canvas.width, canvas.height, canvas.toDataURL()];
 }"""
@@ -38,7 +38,7 @@ def classifier() -> tuple[Plan, nn.Module]:
     return nbglcnn.compile(model, torch.zeros(1, 1, 6, 5)), model
 
 
-def open_sources_page(show: Show, **more: Any) -> SourcesPage:
+def open_sources_page(show: ShowViews, **more: Any) -> SourcesPage:
     plan, _ = classifier()
     return SourcesPage(show(plan, np.zeros((1, 1, 6, 5), np.float32), **more), plan)
 
@@ -54,13 +54,13 @@ def item_tensor(item: np.ndarray) -> np.ndarray:
     return item[None] if item.dtype == np.float32 else item[None].astype(np.float32) / 255
 
 
-def requested_blobs(sourced: SourcesPage) -> list[str]:
-    return list(sourced.page.evaluate("() => views.fed.asked"))
+def requested_blobs(source_views: SourcesPage) -> list[str]:
+    return list(source_views.page.evaluate("() => views.fed.asked"))
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 def test_an_item_goes_in_to_the_bit_and_only_its_block_is_asked_for(
-    show: Show, dtype: type
+    show: ShowViews, dtype: type
 ) -> None:
     sourced = open_sources_page(show)
     images = random_items(1000, dtype)
@@ -78,7 +78,7 @@ def test_an_item_goes_in_to_the_bit_and_only_its_block_is_asked_for(
     assert sourced.page.evaluate("() => views.fed.told") == [True, True]
 
 
-def test_thumbnails_ask_for_their_own_blocks_and_choose_items(show: Show) -> None:
+def test_thumbnails_ask_for_their_own_blocks_and_choose_items(show: ShowViews) -> None:
     sourced = open_sources_page(show)
     page = sourced.page
     images = random_items(1000)
@@ -116,7 +116,7 @@ def test_thumbnails_ask_for_their_own_blocks_and_choose_items(show: Show) -> Non
     assert names and all("bee" in name for name in names)
 
 
-def test_a_number_that_is_typed_stays_while_the_set_plays(show: Show) -> None:
+def test_a_number_that_is_typed_stays_while_the_set_plays(show: ShowViews) -> None:
     sourced = open_sources_page(show)
     page = sourced.page
     sourced.set_source("images", rate=5.0, **sourced.add_dataset(random_items(100), 100))
@@ -152,7 +152,7 @@ def test_a_number_that_is_typed_stays_while_the_set_plays(show: Show) -> None:
     expect(rate).to_have_attribute("aria-invalid", "false")
 
 
-def test_a_large_set_keeps_a_window_of_its_blocks(show: Show) -> None:
+def test_a_large_set_keeps_a_window_of_its_blocks(show: ShowViews) -> None:
     """A dataset of 200 MB: the page keeps less than 60 of them."""
     plan = nbglcnn.compile(nn.Identity(), torch.zeros(1, 3, 256, 256))
     sourced = SourcesPage(show(plan, np.zeros((1, 3, 256, 256), np.float32)), plan)
@@ -183,7 +183,7 @@ def test_a_large_set_keeps_a_window_of_its_blocks(show: Show) -> None:
     assert kept <= 60e6
 
 
-def test_a_set_plays_at_its_rate_in_its_order_or_shuffled(show: Show) -> None:
+def test_a_set_plays_at_its_rate_in_its_order_or_shuffled(show: ShowViews) -> None:
     sourced = open_sources_page(show)
     page = sourced.page
     images = random_items(30)
@@ -220,7 +220,7 @@ def test_a_set_plays_at_its_rate_in_its_order_or_shuffled(show: Show) -> None:
     assert sourced.source["index"] == order[9]
 
 
-def test_the_next_wrong_prediction_is_found_or_said_not_to_be(show: Show) -> None:
+def test_the_next_wrong_prediction_is_found_or_said_not_to_be(show: ShowViews) -> None:
     sourced = open_sources_page(show)
     page = sourced.page
     _, model = classifier()
@@ -249,7 +249,7 @@ def test_the_next_wrong_prediction_is_found_or_said_not_to_be(show: Show) -> Non
     )
 
 
-def test_a_part_that_does_not_come_is_said_and_other_items_go_in(show: Show) -> None:
+def test_a_part_that_does_not_come_is_said_and_other_items_go_in(show: ShowViews) -> None:
     sourced = open_sources_page(show)
     images = random_items(40)
     fields = sourced.add_dataset(images, 10)
@@ -264,7 +264,7 @@ def test_a_part_that_does_not_come_is_said_and_other_items_go_in(show: Show) -> 
     np.testing.assert_array_equal(sourced.last_input, item_tensor(images[3]))
 
 
-def test_noise_is_pythons_to_the_bit(show: Show) -> None:
+def test_noise_is_pythons_to_the_bit(show: ShowViews) -> None:
     sourced = open_sources_page(show)
     formula = TRANSFORM_KINDS["noise"].formula
     for count, (seed, mean, std) in enumerate([(0, 0.5, 0.25), (2**31, -3.3, 1.7)]):
@@ -278,7 +278,7 @@ def test_noise_is_pythons_to_the_bit(show: Show) -> None:
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_a_drawing_is_the_mean_of_each_square_of_its_canvas(show: Show, channels: int) -> None:
+def test_a_drawing_is_the_mean_of_each_square_of_its_canvas(show: ShowViews, channels: int) -> None:
     plan = nbglcnn.compile(nn.Identity(), torch.zeros(1, channels, 28, 28))
     sourced = SourcesPage(show(plan, np.zeros((1, channels, 28, 28), np.float32)), plan)
     page = sourced.page
@@ -299,9 +299,9 @@ def test_a_drawing_is_the_mean_of_each_square_of_its_canvas(show: Show, channels
     assert sourced.source["owner"] == "here"
 
     def expected() -> np.ndarray:
-        width, height, url = page.evaluate(READ_CANVAS)
+        width, height, url = page.evaluate(READ_CANVAS_SCRIPT)
         assert (width, height) == (280, 280)
-        return average_squares(decode_data_url(url), sourced.input_key.shape)
+        return average_drawing_cells(decode_data_url(url), sourced.input_key.shape)
 
     def check() -> np.ndarray:
         found = sourced.last_input[0]
@@ -325,7 +325,9 @@ def test_a_drawing_is_the_mean_of_each_square_of_its_canvas(show: Show, channels
     np.testing.assert_array_equal(sourced.last_input[0], undone)
 
 
-def test_a_pens_pressure_makes_its_stroke_wider_and_the_eraser_takes_it_away(show: Show) -> None:
+def test_a_pens_pressure_makes_its_stroke_wider_and_the_eraser_takes_it_away(
+    show: ShowViews,
+) -> None:
     plan = nbglcnn.compile(nn.Identity(), torch.zeros(1, 1, 28, 28))
     sourced = SourcesPage(show(plan, np.zeros((1, 1, 28, 28), np.float32)), plan)
     page = sourced.page
@@ -377,12 +379,16 @@ def encode_picture(height: int, width: int, has_exif_rotation: bool = False) -> 
     return out.getvalue()
 
 
-def give_file(sourced: SourcesPage, how: str, content: bytes, name: str, mime: str) -> None:
-    sourced.page.evaluate(DROP_OR_PASTE, [how, base64.b64encode(content).decode(), name, mime])
+def drop_or_paste_file(
+    source_views: SourcesPage, gesture: str, content: bytes, name: str, mime: str
+) -> None:
+    source_views.page.evaluate(
+        DROP_OR_PASTE_SCRIPT, [gesture, base64.b64encode(content).decode(), name, mime]
+    )
 
 
 @pytest.mark.parametrize("how", ["drop", "paste", "choose"])
-def test_a_file_that_is_given_goes_in_as_it_is_shown(show: Show, how: str) -> None:
+def test_a_file_that_is_given_goes_in_as_it_is_shown(show: ShowViews, how: str) -> None:
     sourced = open_sources_page(show)
     sourced.open_drawer()
     content, name = encode_picture(40, 60, has_exif_rotation=True), "turned.jpg"
@@ -390,7 +396,7 @@ def test_a_file_that_is_given_goes_in_as_it_is_shown(show: Show, how: str) -> No
         files = {"name": name, "mimeType": "image/jpeg", "buffer": content}
         sourced.page.locator(".nbg-drop input[type=file]").set_input_files(files)
     else:
-        give_file(sourced, how, content, name, "image/jpeg")
+        drop_or_paste_file(sourced, how, content, name, "image/jpeg")
     sourced.wait_input_count(1)
     source = sourced.source
     assert (source["kind"], source["owner"], source["title"]) == ("picture", "here", name)
@@ -401,32 +407,32 @@ def test_a_file_that_is_given_goes_in_as_it_is_shown(show: Show, how: str) -> No
     expect(figure).to_contain_text("turned.jpg, 40×60")
 
 
-def test_damaged_files_addresses_and_what_the_browser_cannot_show_are_said(show: Show) -> None:
+def test_damaged_files_addresses_and_what_the_browser_cannot_show_are_said(show: ShowViews) -> None:
     sourced = open_sources_page(show)
     page = sourced.page
     sourced.open_drawer()
     alert = page.locator(".nbg-drawer [role=alert]")
-    give_file(sourced, "drop", encode_picture(9, 9)[:60], "cut.png", "image/png")
+    drop_or_paste_file(sourced, "drop", encode_picture(9, 9)[:60], "cut.png", "image/png")
     expect(alert).to_contain_text("This browser can’t show the picture")
-    give_file(sourced, "drop", b"", "", "")
+    drop_or_paste_file(sourced, "drop", b"", "", "")
     expect(alert.first).to_contain_text("URLs are not loaded")
-    give_file(sourced, "drop", b"GIF89a no more of it", "cut.gif", "image/gif")
+    drop_or_paste_file(sourced, "drop", b"GIF89a no more of it", "cut.gif", "image/gif")
     expect(alert).to_contain_text("This browser can’t show the picture")
-    give_file(sourced, "drop", b"no film at all", "cut.webm", "video/webm")
+    drop_or_paste_file(sourced, "drop", b"no film at all", "cut.webm", "video/webm")
     expect(alert).to_contain_text("This browser can’t play the video")
     assert sourced.input_count == 0
-    give_file(sourced, "drop", encode_picture(9, 9), "good.png", "image/png")
+    drop_or_paste_file(sourced, "drop", encode_picture(9, 9), "good.png", "image/png")
     sourced.wait_input_count(1)
     expect(alert).to_have_count(0)
     figure = page.locator(".nbg-source-figure")
     expect(figure).to_contain_text("good.png, 9×9")
-    give_file(sourced, "drop", encode_picture(9, 9)[:60], "cut.png", "image/png")
+    drop_or_paste_file(sourced, "drop", encode_picture(9, 9)[:60], "cut.png", "image/png")
     expect(alert).to_contain_text("This browser can’t show the picture")
     expect(figure).to_have_count(0)  # a copy of good.png
 
 
 def test_a_film_that_is_chosen_plays_is_paused_and_sought_and_its_address_is_let_go(
-    show: Show,
+    show: ShowViews,
 ) -> None:
     sourced = open_sources_page(show)
     page = sourced.page
@@ -445,9 +451,9 @@ def test_a_film_that_is_chosen_plays_is_paused_and_sought_and_its_address_is_let
           };
         }"""
     )
-    film = base64.b64decode(page.evaluate(RECORD_CANVAS))
+    film = base64.b64decode(page.evaluate(RECORD_CANVAS_SCRIPT))
     sourced.open_drawer()
-    give_file(sourced, "drop", film, "bar.webm", "video/webm")
+    drop_or_paste_file(sourced, "drop", film, "bar.webm", "video/webm")
     sourced.wait_input_count(6)
     expect(page.locator(".nbg-chosen-source")).to_contain_text("bar.webm")
     page.get_by_role("button", name="Pause the video").click()

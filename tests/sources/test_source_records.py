@@ -19,7 +19,7 @@ from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 import nbglcnn
 from nbglcnn import Drawing, Images, InputError, Latent, Noise, Video, Webcam
 from nbglcnn.features.sources import input_source, items, records, video
-from nbglcnn.features.sources.blocks import MAX_CACHED_BLOCKS, Blocks
+from nbglcnn.features.sources.blocks import MAX_CACHED_BLOCKS, DatasetBlocks
 from nbglcnn.features.sources.picture import Picture
 from nbglcnn.features.sources.source_kinds import SOURCE_KINDS, Source
 from nbglcnn.plan.schema import DERIVED_KEY_SEPARATOR, Input
@@ -27,8 +27,8 @@ from nbglcnn.widget.reader import BEFORE_EDITS_PREFIX
 from source_references import reference_noise
 
 RANDOM = np.random.default_rng(21)
-MP4 = b"\0\0\0\x20ftypisom\0\0\x02\0isomiso2avc1mp41" + bytes(100)
-WEBM = (
+MP4_BYTES = b"\0\0\0\x20ftypisom\0\0\x02\0isomiso2avc1mp41" + bytes(100)
+WEBM_BYTES = (
     b"\x1aE\xdf\xa3\x9fB\x86\x81\x01B\xf7\x81\x01B\xf2\x81\x04B\xf3\x81\x08B\x82\x84webm" + bytes(9)
 )
 
@@ -43,7 +43,7 @@ def default_input() -> Input:
     return nbglcnn.compile(torch.nn.ReLU(), np.zeros((1, 3, 4, 5), "f4")).inputs[0]
 
 
-def join_blocks(blocks: Blocks) -> np.ndarray:
+def join_blocks(blocks: DatasetBlocks) -> np.ndarray:
     """All items, joined from blocks as in a page."""
     fields = blocks.record_fields()
     parts = [
@@ -96,7 +96,7 @@ def test_records_say_what_they_are_and_are_not_changed_in_place() -> None:
     images = Images(np.zeros((12, 5, 4), np.uint8), np.arange(12) % 3, ["a", "b", "c"], rate=4)
     assert repr(images) == "Images(12 items of 5×4 uint8, labels of 3 classes, index=0, rate=4.0)"
     assert repr(Images(np.zeros((1, 3, 5, 4), "f8"))) == "Images(1 item of 3×5×4 float64, index=0)"
-    assert repr(Video(MP4, title="a.mp4")) == "Video('a.mp4', 0.0 MiB of video/mp4)"
+    assert repr(Video(MP4_BYTES, title="a.mp4")) == "Video('a.mp4', 0.0 MiB of video/mp4)"
 
 
 def test_each_kind_of_source_is_a_record_and_a_class_of_that_name() -> None:
@@ -175,7 +175,7 @@ def test_wrong_arguments_are_named_with_what_is_needed(make: Callable[[], Any], 
 @pytest.mark.parametrize("source", [Noise(), Noise(1), Noise(2**31, -3.7, 1e-3), Noise(9, 0, 1)])
 def test_noise_is_its_formula_to_the_bit(source: Noise) -> None:
     record = make_input(1, 3, 7, 5)
-    found = source.tensor(record, None)
+    found = source.current_input_array(record, None)
     assert found.dtype == np.float32 and found.shape == (1, 3, 7, 5)
     expected = reference_noise(105, source.seed, source.mean, source.std)
     np.testing.assert_array_equal(found.ravel().view(np.uint32), expected.view(np.uint32))
@@ -183,7 +183,7 @@ def test_noise_is_its_formula_to_the_bit(source: Noise) -> None:
 
 def test_noise_is_nearly_normal_and_another_for_each_seed() -> None:
     record = make_input(1, 3, 100, 100)
-    first, second = (Noise(seed).tensor(record, None).ravel() for seed in (0, 1))
+    first, second = (Noise(seed).current_input_array(record, None).ravel() for seed in (0, 1))
     for found in (first, second):
         assert abs(found.mean() - 0.5) < 0.01 and abs(found.std() - 0.25) < 0.01
         assert 0.94 < ((found > 0) & (found < 1)).mean() < 0.97
@@ -205,25 +205,25 @@ def test_arrays_of_the_inputs_shape_travel_as_they_are(layout: str, dtype: str) 
         own[3, 0, 1, 1:3] = np.nan, -np.inf
     array = {"hw": own[:, 0], "chw": own, "hwc": own.transpose(0, 2, 3, 1)}[layout]
     images = Images(array)
-    blocks = images.blobs(make_input(1, channels, 28, 26))
+    blocks = images.open_blobs(make_input(1, channels, 28, 26))
     found = join_blocks(blocks)
     whole = own if dtype == "u1" else own.astype(np.float32)
     assert found.dtype == whole.dtype and blocks.record_fields()["block_size"] < 1500
     np.testing.assert_array_equal(found, whole)
-    tensor = images.at(3).tensor(blocks.model_input, blocks)
+    tensor = images.at(3).current_input_array(blocks.model_input, blocks)
     np.testing.assert_array_equal(tensor, whole[3:4].astype("f4") / (255 if dtype == "u1" else 1))
     assert tensor.dtype == np.float32 and tensor.flags.c_contiguous
 
 
 def test_a_tensor_is_as_good_as_an_array() -> None:
     tensor = torch.rand(5, 3, 6, 7, dtype=torch.bfloat16)
-    found = join_blocks(Images(tensor).blobs(make_input(1, 3, 6, 7)))
+    found = join_blocks(Images(tensor).open_blobs(make_input(1, 3, 6, 7)))
     np.testing.assert_array_equal(found, tensor.float().numpy())
 
 
 def test_sixty_thousand_pictures_are_47_megabytes_and_not_copied() -> None:
     array = np.zeros((60_000, 28, 28), np.uint8)
-    blocks = Images(array).blobs(make_input(1, 1, 28, 28))
+    blocks = Images(array).open_blobs(make_input(1, 1, 28, 28))
     assert blocks.nbytes == 60_000 * 784 < 60 * 2**20
     for k in (0, 1, 44):
         part = blocks.blob(f"{blocks.name}.{k}")
@@ -248,15 +248,15 @@ def test_floats_of_another_shape_are_refused_and_channels_that_no_picture_has() 
         ((4, 3, 10, 9), "3×10×9"),
     ):
         with pytest.raises(InputError, match=rf"floats of {said}; .* input's shape \(3, 10, 10\)"):
-            Images(np.zeros(shape, "f4")).blobs(make_input(1, 3, 10, 10))
+            Images(np.zeros(shape, "f4")).open_blobs(make_input(1, 3, 10, 10))
     five = RANDOM.integers(0, 256, (3, 5, 6, 7), np.uint8)
     np.testing.assert_array_equal(
-        join_blocks(Images(five).blobs(make_input(1, 5, 6, 7, fit=""))), five
+        join_blocks(Images(five).open_blobs(make_input(1, 5, 6, 7, fit=""))), five
     )
     with pytest.raises(InputError, match="uint8 of 5×6×7; a picture has 1, 3 or 4 channels"):
-        Images(five).blobs(make_input(1, 3, 4, 4))
+        Images(five).open_blobs(make_input(1, 3, 4, 4))
     with pytest.raises(InputError, match="the input input has 5 channels"):
-        Images(five[:, :3]).tensor(make_input(1, 5, 6, 7, fit=""), None)
+        Images(five[:, :3]).current_input_array(make_input(1, 5, 6, 7, fit=""), None)
 
 
 # Pictures of other sizes, compared with Pillow
@@ -304,7 +304,7 @@ def test_a_picture_is_cut_set_in_black_or_stretched_as_pillow_does() -> None:
     }  # fmt: skip
     for (fit, share), pictures in expected.items():
         record = make_input(1, 3, 10, 10, fit=fit, share=share)
-        found = join_blocks(Images([wide, tall]).blobs(record))
+        found = join_blocks(Images([wide, tall]).open_blobs(record))
         for one, other in zip(found, pictures, strict=True):
             np.testing.assert_array_equal(one, np.asarray(other).transpose(2, 0, 1), err_msg=fit)
 
@@ -313,7 +313,7 @@ def test_a_picture_is_cut_set_in_black_or_stretched_as_pillow_does() -> None:
 def test_pictures_get_the_inputs_channels(mode: str, channels: int) -> None:
     pictures = [random_picture(6, 6, own) for own in ("L", "RGB", "RGBA")]
     palette = pictures[1].quantize(16)
-    found = join_blocks(Images([*pictures, palette]).blobs(make_input(1, channels, 6, 6)))
+    found = join_blocks(Images([*pictures, palette]).open_blobs(make_input(1, channels, 6, 6)))
     for one, picture in zip(found, [*pictures, palette], strict=True):
         if picture.mode == "RGBA" and channels < 4:
             black = Image.new("RGBA", picture.size, "black")
@@ -322,7 +322,7 @@ def test_pictures_get_the_inputs_channels(mode: str, channels: int) -> None:
             picture = picture.convert("RGBa").convert("RGBA")
         expected = np.asarray(picture.convert(mode)).reshape(6, 6, channels).transpose(2, 0, 1)
         np.testing.assert_array_equal(one, expected)
-    arrays = Images([np.asarray(picture) for picture in pictures]).blobs(
+    arrays = Images([np.asarray(picture) for picture in pictures]).open_blobs(
         make_input(1, channels, 6, 6)
     )
     np.testing.assert_array_equal(join_blocks(arrays)[:2], found[:2])
@@ -334,7 +334,7 @@ def test_pictures_get_the_inputs_channels(mode: str, channels: int) -> None:
 def test_pictures_of_16_bits_and_of_floats_keep_their_greys() -> None:
     deep = Image.fromarray(np.array([[0, 1000, 65535]], np.uint16))
     floats = Image.fromarray(np.array([[0, 0.5, 2]], np.float32))
-    found = join_blocks(Images([deep, floats]).blobs(make_input(1, 1, 1, 3)))
+    found = join_blocks(Images([deep, floats]).open_blobs(make_input(1, 1, 1, 3)))
     wanted = np.array([[0, 1000 / 65535, 1], [0, 0.5, 2]], np.float32)
     np.testing.assert_array_equal(found.reshape(2, 3), wanted)
 
@@ -360,7 +360,7 @@ def class_folder(tmp_path: Path) -> Path:
 
 def test_a_folder_of_folders_has_classes_as_image_folder_counts_them(class_folder: Path) -> None:
     images = Images(class_folder)
-    blocks = images.blobs(make_input(1, 3, 8, 8))
+    blocks = images.open_blobs(make_input(1, 3, 8, 8))
     fields = blocks.record_fields()
     assert json.loads(bytes(blocks.blob(fields["classes"]))) == ["Eel", "cat", "dog"]
     assert json.loads(bytes(blocks.blob(fields["labels"]))) == [1, 1, 1, 2, 2, 2]
@@ -398,8 +398,8 @@ def test_a_flat_folder_is_in_the_order_of_names_and_has_no_labels(tmp_path: Path
     assert len(images) == 3 and images.image_set.labels is None
     listed = Images([tmp_path / "c.webp", str(tmp_path / "b.png")])
     np.testing.assert_array_equal(
-        join_blocks(listed.blobs(make_input(1, 3, 8, 8))),
-        join_blocks(images.blobs(make_input(1, 3, 8, 8)))[[2, 1]],
+        join_blocks(listed.open_blobs(make_input(1, 3, 8, 8))),
+        join_blocks(images.open_blobs(make_input(1, 3, 8, 8)))[[2, 1]],
     )
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"no pictures in .*empty .*\.jpg, \.jpeg"):
@@ -411,7 +411,7 @@ def test_a_photograph_lies_as_its_camera_said(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # rotate by 90 degrees
     picture.save(tmp_path / "a.png", exif=exif)
-    [found] = join_blocks(Images(tmp_path).blobs(make_input(1, 3, 8, 6)))
+    [found] = join_blocks(Images(tmp_path).open_blobs(make_input(1, 3, 8, 6)))
     turned = np.rot90(np.asarray(picture), -1)
     np.testing.assert_array_equal(found, turned.transpose(2, 0, 1))
 
@@ -422,7 +422,7 @@ def test_a_damaged_file_is_named_when_it_is_met_and_the_others_stay(
     whole = (class_folder / "cat" / "10.png").read_bytes()
     (class_folder / "cat" / "10.png").write_bytes(whole[:60])
     images, record = Images(class_folder), make_input(1, 3, 8, 8)
-    blocks = images.blobs(record)
+    blocks = images.open_blobs(record)
     with caplog.at_level(logging.WARNING, "nbglcnn"):
         found, again = join_blocks(blocks), join_blocks(blocks)
         blocks._block_cache.clear()  # recomputed, as after requests for other blocks
@@ -434,8 +434,8 @@ def test_a_damaged_file_is_named_when_it_is_met_and_the_others_stay(
         for r in caplog.records
     ] == [True]
     with pytest.raises(InputError, match=r"Images: cat/10.png is not available \("):
-        images.tensor(record, blocks)
-    assert images.at(1).tensor(record, blocks).any()
+        images.current_input_array(record, blocks)
+    assert images.at(1).current_input_array(record, blocks).any()
 
 
 # Datasets
@@ -446,15 +446,15 @@ def test_a_dataset_is_asked_for_what_is_looked_at_and_no_more() -> None:
     data = CountingDataset(pictures, list(range(len(pictures))))
     images = Images(data)
     assert data.requested == [0]  # to inspect an item
-    blocks = images.blobs(make_input(1, 3, 256, 256))
-    assert blocks.block_size == 5 and data.requested == [0]
-    blocks.tensor(17)
+    blocks = images.open_blobs(make_input(1, 3, 256, 256))
+    assert blocks.items_per_block == 5 and data.requested == [0]
+    blocks.input_array(17)
     assert data.requested == [0, 17]
     data.requested.clear()
     blocks.blob(f"{blocks.name}.1")
     assert data.requested == [5, 6, 7, 8, 9]
     blocks.blob(f"{blocks.name}.1")
-    blocks.tensor(6)
+    blocks.input_array(6)
     assert data.requested == [5, 6, 7, 8, 9]  # cached, to resend lost chunks
     for k in (0, 2, 3, 4):
         blocks.blob(f"{blocks.name}.{k}")
@@ -470,26 +470,31 @@ def test_a_dataset_is_asked_for_what_is_looked_at_and_no_more() -> None:
 def test_items_may_be_pictures_tensors_and_arrays_of_the_inputs_shape() -> None:
     floats = torch.rand(4, 1, 5, 6)
     np.testing.assert_array_equal(
-        join_blocks(Images(CountingDataset(floats)).blobs(make_input(1, 1, 5, 6))), floats.numpy()
+        join_blocks(Images(CountingDataset(floats)).open_blobs(make_input(1, 1, 5, 6))),
+        floats.numpy(),
     )
     flat = Images(CountingDataset(floats[:, 0].numpy().astype("f8")))
-    np.testing.assert_array_equal(join_blocks(flat.blobs(make_input(1, 1, 5, 6))), floats.numpy())
+    np.testing.assert_array_equal(
+        join_blocks(flat.open_blobs(make_input(1, 1, 5, 6))), floats.numpy()
+    )
     pictures = [random_picture(6, 5, "L") for _ in range(3)]
     mixed = Images(CountingDataset([floats[0], *pictures[:1], np.asarray(pictures[1])]))
-    found = join_blocks(mixed.blobs(make_input(1, 1, 5, 6)))
+    found = join_blocks(mixed.open_blobs(make_input(1, 1, 5, 6)))
     assert found.dtype == np.float32
     for one, picture in zip(found[1:], pictures, strict=False):
         np.testing.assert_array_equal(one[0], np.asarray(picture, np.float32) / np.float32(255))
     with pytest.raises(
         InputError, match=r"item 1 of CountingDataset: floats of 1×5×5; .* input's shape"
     ):
-        Images(CountingDataset([floats[0], floats[1, :, :, :5]])).at(1).tensor(
+        Images(CountingDataset([floats[0], floats[1, :, :, :5]])).at(1).current_input_array(
             make_input(1, 1, 5, 6), None
         )
     with pytest.raises(
         InputError, match="item 1 of CountingDataset has floats, but the first item is a"
     ):
-        Images(CountingDataset([pictures[0], floats[1]])).at(1).tensor(make_input(1, 1, 5, 6), None)
+        Images(CountingDataset([pictures[0], floats[1]])).at(1).current_input_array(
+            make_input(1, 1, 5, 6), None
+        )
 
 
 def test_an_error_of_the_datasets_own_code_names_its_item() -> None:
@@ -501,15 +506,15 @@ def test_an_error_of_the_datasets_own_code_names_its_item() -> None:
 
     images = Images(Broken([random_picture(4, 4)] * 4))
     with pytest.raises(InputError, match=r"item 2 of Broken is not available \(RuntimeError: no"):
-        images.at(2).tensor(make_input(1, 3, 4, 4), None)
-    found = join_blocks(images.blobs(make_input(1, 3, 4, 4)))
+        images.at(2).current_input_array(make_input(1, 3, 4, 4), None)
+    found = join_blocks(images.open_blobs(make_input(1, 3, 4, 4)))
     assert [bool(one.any()) for one in found] == [True, True, False, True]
 
 
 @pytest.mark.parametrize("count", [items.MAX_LABEL_READS, items.MAX_LABEL_READS + 1])
 def test_labels_of_items_alone_are_read_of_so_many_items_and_no_more(count: int) -> None:
     numbers = [k % 7 for k in range(count)]
-    blocks = Images(CountingDataset([random_picture(4, 4)] * count, numbers)).blobs(
+    blocks = Images(CountingDataset([random_picture(4, 4)] * count, numbers)).open_blobs(
         make_input(1, 3, 4, 4)
     )
     name = blocks.record_fields()["labels"]
@@ -522,7 +527,7 @@ def test_labels_come_from_where_a_dataset_has_them() -> None:
     pictures, record = [random_picture(4, 4)] * 5, make_input(1, 3, 4, 4)
 
     def told(data: Any, **given: Any) -> tuple[Any, Any]:
-        blocks = Images(data, **given).blobs(record)
+        blocks = Images(data, **given).open_blobs(record)
         names = blocks.record_fields()
         return tuple(
             json.loads(bytes(blocks.blob(names[name]))) if names[name] else None
@@ -580,20 +585,20 @@ def test_another_item_or_setting_opens_nothing_again(class_folder: Path) -> None
     ):
         assert other.image_set is images.image_set and len(other) == 6
     assert images.at(-1).index == 5 and replace(images, index=0) == images != images.at(1)
-    assert images.at(3).blobs(
-        make_input(1, 3, 8, 8), images.blobs(make_input(1, 3, 9, 8))
+    assert images.at(3).open_blobs(
+        make_input(1, 3, 8, 8), images.open_blobs(make_input(1, 3, 9, 8))
     ).shape == (
         3,
         8,
         8,
     )
-    blocks = images.blobs(make_input(1, 3, 8, 8))
-    assert images.at(3).blobs(make_input(1, 3, 8, 8), blocks) is blocks
+    blocks = images.open_blobs(make_input(1, 3, 8, 8))
+    assert images.at(3).open_blobs(make_input(1, 3, 8, 8), blocks) is blocks
     fresh = Images(class_folder)
-    assert len(fresh) == 7 and fresh.blobs(make_input(1, 3, 8, 8), blocks) is not blocks
+    assert len(fresh) == 7 and fresh.open_blobs(make_input(1, 3, 8, 8), blocks) is not blocks
     labelled = replace(images, labels=[0] * 6)
     assert len(labelled) == 6 and labelled != images
-    assert labelled.blobs(make_input(1, 3, 8, 8), blocks) is not blocks
+    assert labelled.open_blobs(make_input(1, 3, 8, 8), blocks) is not blocks
 
 
 # Videos
@@ -603,24 +608,29 @@ def test_a_film_is_told_by_its_bytes_and_read_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for content, mime in (
-        (MP4, "video/mp4"), (WEBM, "video/webm"), (b"OggS" + bytes(20), "video/ogg"),
+        (MP4_BYTES, "video/mp4"), (WEBM_BYTES, "video/webm"), (b"OggS" + bytes(20), "video/ogg"),
         (b"\0\0\0\x14ftypqt  " + bytes(20), "video/quicktime"),
         (b"\x1aE\xdf\xa3" + bytes(60), "video/x-matroska"),
     ):  # fmt: skip
         assert Video(content).mime == mime
     path = tmp_path / "film.mp4"
-    path.write_bytes(MP4)
+    path.write_bytes(MP4_BYTES)
     film = Video(path, mirrored=True)
     path.unlink()
     other = replace(film, playing=False)
     assert film.title == "film.mp4" and repr(other).endswith(", playing=False)")
-    blobs = other.blobs(make_input(1, 3, 4, 4))
-    assert blobs is film.blobs(make_input(1, 3, 4, 4)) and blobs is not None
-    assert bytes(blobs.blob(blobs.record_fields()["data"])) == MP4 and blobs.blob("other") is None  # type: ignore[arg-type]
-    assert list(blobs.blob_names()) == [blobs.record_fields()["data"]] and blobs.nbytes == len(MP4)
+    blobs = other.open_blobs(make_input(1, 3, 4, 4))
+    assert blobs is film.open_blobs(make_input(1, 3, 4, 4)) and blobs is not None
+    assert (
+        bytes(blobs.blob(blobs.record_fields()["data"])) == MP4_BYTES
+        and blobs.blob("other") is None
+    )  # type: ignore[arg-type]
+    assert list(blobs.blob_names()) == [blobs.record_fields()["data"]] and blobs.nbytes == len(
+        MP4_BYTES
+    )
     assert video.MAX_VIDEO_BYTES == 256 * 2**20
     monkeypatch.setattr(video, "MAX_VIDEO_BYTES", 100)
-    path.write_bytes(MP4)
+    path.write_bytes(MP4_BYTES)
     with pytest.raises(InputError, match=r"film.mp4 has 0 MiB; at most 0 MiB are supported"):
         Video(path)
 
@@ -704,10 +714,12 @@ def test_a_block_has_as_many_items_as_fit_and_one_at_least(
     record = make_input(1, 1, 4, 4)
     for size, block in ((16, 1), (15, 1), (31, 1), (32, 2), (1, 1)):
         monkeypatch.setattr("nbglcnn.features.sources.blocks.BLOCK_BYTES", size)
-        assert Images(np.zeros((5, 4, 4), np.uint8)).blobs(record).block_size == block
+        assert Images(np.zeros((5, 4, 4), np.uint8)).open_blobs(record).items_per_block == block
     monkeypatch.setattr("nbglcnn.features.sources.blocks.BLOCK_BYTES", 2 * 64)
-    floats = Images(np.zeros((5, 4, 4), np.float64)).blobs(record)
-    assert (floats.block_size, floats.item_bytes) == (2, 64), "of four bytes each, as they travel"
+    floats = Images(np.zeros((5, 4, 4), np.float64)).open_blobs(record)
+    assert (floats.items_per_block, floats.item_bytes) == (2, 64), (
+        "of four bytes each, as they travel"
+    )
     assert [len(bytes(floats.blob(name) or b"")) for name in floats.blob_names()] == [128, 128, 64]
     assert floats.blob(f"{floats.name}.3") is None
 
@@ -720,9 +732,9 @@ def test_an_item_of_any_numbers_is_the_same_whether_its_block_is_made_or_not(kin
     expected = (array / np.float32(255)) if kind == np.uint8 else given.astype(np.float32)
     record = make_input(2, 3, 4, 6)
     for data in (given, list(given)):
-        blocks = Images(data).blobs(record)
+        blocks = Images(data).open_blobs(record)
         for index in (0, 4, 2):
-            found = blocks.tensor(index)
+            found = blocks.input_array(index)
             assert found.shape == (2, 3, 4, 6) and found.dtype == np.float32
             for example in found:
                 np.testing.assert_array_equal(example, expected[index])
@@ -730,14 +742,14 @@ def test_an_item_of_any_numbers_is_the_same_whether_its_block_is_made_or_not(kin
             assert block is not None and len(bytes(block)) == 5 * blocks.item_bytes
             assert blocks.item(index).nbytes == blocks.item_bytes
         found[:] = 0  # a copy
-        np.testing.assert_array_equal(blocks.tensor(2)[0], expected[2])
+        np.testing.assert_array_equal(blocks.input_array(2)[0], expected[2])
 
 
 def test_blocks_that_were_made_are_kept_until_four_others_were() -> None:
     pictures = [random_picture(256, 256) for _ in range(6)] * 4
     made = CountingDataset(pictures, [0] * len(pictures))
-    blocks = Images(made).blobs(make_input(1, 3, 256, 256))
-    assert (MAX_CACHED_BLOCKS, blocks.block_size) == (4, 5)
+    blocks = Images(made).open_blobs(make_input(1, 3, 256, 256))
+    assert (MAX_CACHED_BLOCKS, blocks.items_per_block) == (4, 5)
 
     def asked(block: int) -> bool:
         before = len(made.requested)
@@ -753,9 +765,9 @@ def test_blocks_that_were_made_are_kept_until_four_others_were() -> None:
 def test_blocks_serve_another_source_of_the_same_set_and_input_alone() -> None:
     images = Images(np.zeros((4, 3, 8, 8), np.uint8), labels=[0, 1, 0, 1])
     record = make_input(1, 3, 8, 8)
-    blocks = images.blobs(record)
-    assert images.at(2).blobs(record, blocks) is blocks
-    assert replace(images, playing=True).blobs(record, blocks) is blocks
+    blocks = images.open_blobs(record)
+    assert images.at(2).open_blobs(record, blocks) is blocks
+    assert replace(images, playing=True).open_blobs(record, blocks) is blocks
     others = [
         (images, make_input(1, 3, 9, 8)),
         (replace(images, labels=[1, 1, 1, 1]), record),
@@ -765,7 +777,7 @@ def test_blocks_serve_another_source_of_the_same_set_and_input_alone() -> None:
         (images, msgspec.structs.replace(record, crop_fraction=0.5)),
     ]
     for other, taken in others:
-        assert other.blobs(taken, blocks) is not blocks
+        assert other.open_blobs(taken, blocks) is not blocks
 
 
 def test_other_names_of_a_data_sets_own_classes_reach_pages() -> None:
@@ -779,8 +791,8 @@ def test_other_names_of_a_data_sets_own_classes_reach_pages() -> None:
             return np.zeros((3, 8, 8), np.uint8), self.targets[at]
 
     images, record = Images(Data()), make_input(1, 3, 8, 8)
-    blocks = images.blobs(record)
-    assert replace(images, playing=True).blobs(record, blocks) is blocks
-    renamed = replace(images, classes=["Katze", "Hund"]).blobs(record, blocks)
+    blocks = images.open_blobs(record)
+    assert replace(images, playing=True).open_blobs(record, blocks) is blocks
+    renamed = replace(images, classes=["Katze", "Hund"]).open_blobs(record, blocks)
     data = renamed.blob(renamed.record_fields()["classes"])
     assert json.loads(bytes(data or b"")) == ["Katze", "Hund"]

@@ -9,7 +9,7 @@ AXE_SCRIPT = Path(__file__).parents[2] / "js" / "node_modules" / "axe-core" / "a
 
 # The test page has no headings or landmarks around the Viewer: rules about whole pages apply to the
 # host.
-RUN_AXE = """async (rules) => (await axe.run('.nbglcnn', {
+RUN_AXE_SCRIPT = """async (rules) => (await axe.run('.nbglcnn', {
   resultTypes: ['violations'],
   runOnly: rules,
 })).violations.filter(({ impact }) => ['serious', 'critical'].includes(impact))
@@ -24,4 +24,4 @@ RULES = {
 
 def accessibility_violations(page: Page, theme: str) -> list[Any]:
     """The violated rules, and the elements that violate them."""
-    return list(page.evaluate(RUN_AXE, RULES[theme]))
+    return list(page.evaluate(RUN_AXE_SCRIPT, RULES[theme]))

@@ -20,7 +20,7 @@ RENDERERS = {
 # Chromium honours only one --disable-features switch, so this list includes Playwright's own for
 # pages too. The address bar's pop-ups are two extra pages in every window, which cost as much as
 # the test's page.
-FEATURES_OFF = (
+DISABLED_FEATURES = (
     *("AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades"),
     *("HttpsFirstBalancedModeAutoEnable", "LensOverlay", "MediaRouter", "PaintHolding"),
     *("ThirdPartyStoragePartitioning", "AvoidCorsURLLoaderRestartOnRedirect", "OptimizationHints"),
@@ -29,7 +29,7 @@ FEATURES_OFF = (
 )
 CHROMIUM_FLAGS = [
     "--no-sandbox",
-    f"--disable-features={','.join(FEATURES_OFF)}",
+    f"--disable-features={','.join(DISABLED_FEATURES)}",
     "--no-first-run",
     "--disable-background-networking",
     "--disable-component-update",
@@ -48,13 +48,13 @@ CONTENT_TYPES = {
     ".wasm": "application/wasm",
 }
 # In a page: the canvases with maps that are visible.
-VISIBLE_MAPS = """() =>
+VISIBLE_MAPS_SCRIPT = """() =>
   [...document.querySelectorAll('.nbglcnn canvas[data-maps]')].filter((canvas) => {
     const { left, top, width, height } = canvas.getBoundingClientRect();
     return document.elementsFromPoint(left + width / 2, top + height / 2).includes(canvas);
   })"""
 # In a page: base64 of a one-second video with a bright bar that moves from left to right.
-RECORD_CANVAS = """async () => {
+RECORD_CANVAS_SCRIPT = """async () => {
   const canvas = document.createElement('canvas');
   [canvas.width, canvas.height] = [64, 48];
   const context = canvas.getContext('2d');
@@ -95,34 +95,34 @@ def find_chromium() -> str | None:
     return own if Path(own).exists() else None
 
 
-def chromium_arguments(backend: str) -> list[str]:
+def chromium_arguments(renderer: str) -> list[str]:
     """Chromium's arguments for a renderer: "swiftshader" or "llvmpipe"."""
-    return [*RENDERERS[backend], *CHROMIUM_FLAGS]
+    return [*RENDERERS[renderer], *CHROMIUM_FLAGS]
 
 
-def console_errors(page: Page) -> list[str]:
+def collect_console_errors(page: Page) -> list[str]:
     """The page's console errors from now on: the list grows as they occur."""
     found: list[str] = []
     page.on("console", lambda m: found.append(m.text) if CONSOLE_ERROR.search(m.text) else None)
     return found
 
 
-def watch_external_requests(context: BrowserContext, found: list[str]) -> None:
-    """Append every URL outside this machine that the context's pages request to `found`."""
+def watch_external_requests(context: BrowserContext, urls: list[str]) -> None:
+    """Append every URL outside this machine that the context's pages request to `urls`."""
 
     def check(url: str) -> None:
         parts = urlsplit(url)
         if parts.scheme not in LOCAL_SCHEMES and parts.hostname != HOST:
-            found.append(url)
+            urls.append(url)
 
     context.on("request", lambda request: check(request.url))
     context.on("page", lambda page: page.on("websocket", lambda socket: check(socket.url)))
 
 
-def watch_browser_requests(kind: BrowserType) -> list[str]:
+def watch_browser_requests(browser_type: BrowserType) -> list[str]:
     """Requests outside this machine in any browser launched from now on: the list grows."""
     found: list[str] = []
-    launch = kind.launch
+    launch = browser_type.launch
 
     def launch_guarded(**options: Any) -> Browser:
         browser = launch(**options)
@@ -137,18 +137,18 @@ def watch_browser_requests(kind: BrowserType) -> list[str]:
         browser.new_page = lambda **given: open_context(**given).new_page()  # type: ignore[method-assign]
         return browser
 
-    kind.launch = launch_guarded  # type: ignore[method-assign]
+    browser_type.launch = launch_guarded  # type: ignore[method-assign]
     return found
 
 
 @contextmanager
-def serve_files(find: Callable[[str], bytes | None]) -> Iterator[str]:
-    """The address of a localhost server; `find` returns the content of a path, or None."""
+def serve_files(find_content: Callable[[str], bytes | None]) -> Iterator[str]:
+    """The address of a localhost server; `find_content` returns the content of a path, or None."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             path = urlsplit(self.path).path
-            content = find(path)
+            content = find_content(path)
             if content is None:
                 self.send_error(404)
                 return

@@ -11,14 +11,14 @@ SIGNED_STOPS = {
 MAGENTA = [255, 0, 255, 255]
 
 
-def parse_colours(words: str) -> np.ndarray:
-    return np.array([list(bytes.fromhex(word)) for word in words.split()], float)
+def parse_colours(hex_colours: str) -> np.ndarray:
+    return np.array([list(bytes.fromhex(word)) for word in hex_colours.split()], float)
 
 
-def signed_colours(values: np.ndarray, most: float, theme: str = "light") -> np.ndarray:
+def signed_colours(values: np.ndarray, max_magnitude: float, theme: str = "light") -> np.ndarray:
     """Colours of the signed map: its stops, interpolated in linear light."""
     s = parse_colours(SIGNED_STOPS[theme]) / 255
     linear = np.where(s <= 0.04045, s / 12.92, ((s + 0.055) / 1.055) ** 2.4)
-    place = np.clip(values / most, -1, 1) * 4 + 4
+    place = np.clip(values / max_magnitude, -1, 1) * 4 + 4
     mixed = np.stack([np.interp(place, np.arange(9), linear[:, k]) for k in range(3)], -1)
     return 255 * np.where(mixed <= 0.0031308, mixed * 12.92, 1.055 * mixed ** (1 / 2.4) - 0.055)

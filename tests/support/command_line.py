@@ -51,7 +51,7 @@ def run_command(
     )
 
 
-HIDE_PACKAGE = """
+HIDE_PACKAGE_CODE = """
 import importlib.metadata, sys
 sys.modules[{package!r}] = None
 version = importlib.metadata.version
@@ -65,5 +65,5 @@ importlib.metadata.version = of
 
 def environment_without(folder: Path, package: str) -> dict[str, str]:
     """The environment of a process that cannot import a package."""
-    (folder / "sitecustomize.py").write_text(HIDE_PACKAGE.format(package=package))
+    (folder / "sitecustomize.py").write_text(HIDE_PACKAGE_CODE.format(package=package))
     return {"PYTHONPATH": str(folder)}

@@ -2,17 +2,17 @@
 
 import time
 
-REFERENCE_S = 0.125  # `_reference_work` on the machine to which limits refer
+REFERENCE_WORK_S = 0.125  # `_reference_work` on the machine to which limits refer
 
 
-def machine_slowdown() -> float:
+def cpu_time_factor() -> float:
     """The factor by which fixed work takes longer than on the reference machine; at least 1."""
     times = []
     for _ in range(3):
         start = time.process_time()
         _reference_work()
         times.append(time.process_time() - start)
-    return max(1.0, sorted(times)[1] / REFERENCE_S)
+    return max(1.0, sorted(times)[1] / REFERENCE_WORK_S)
 
 
 def _reference_work() -> None:

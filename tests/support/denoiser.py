@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from fashion_autoencoder import load_images
 
-STEPS = 300
+TRAINING_STEPS = 300
 
 
 class Denoiser(nn.Module):
@@ -21,7 +21,7 @@ class Denoiser(nn.Module):
             _double_conv(b, c),
         )
         self.pool = nn.MaxPool2d(2)
-        self.mid = _double_conv(c, d)
+        self.bottleneck = _double_conv(c, d)
         self.up3, self.dec3 = nn.ConvTranspose2d(d, c, 2, 2), _double_conv(2 * c, c)
         self.up2, self.dec2 = nn.ConvTranspose2d(c, b, 2, 2), _double_conv(2 * b, b)
         self.up1, self.dec1 = nn.ConvTranspose2d(b, a, 2, 2), _double_conv(2 * a, a)
@@ -32,7 +32,7 @@ class Denoiser(nn.Module):
         one = self.down1(x)
         two = self.down2(self.pool(one))
         three = self.down3(self.pool(two))
-        y = self.mid(self.pool(three))
+        y = self.bottleneck(self.pool(three))
         y = self.dec3(torch.cat([self.up3(y), three], 1))
         y = self.dec2(torch.cat([self.up2(y), two], 1))
         y = self.dec1(torch.cat([self.up1(y), one], 1))
@@ -52,7 +52,7 @@ def train_denoiser() -> tuple[Denoiser, Tensor]:
     pictures = functional.pad(torch.from_numpy(load_images()[0]), (2, 2, 2, 2))
     model = Denoiser().train()
     optimizer = torch.optim.Adam(model.parameters(), 3e-3)
-    for step in range(STEPS):
+    for step in range(TRAINING_STEPS):
         clean = pictures[(torch.arange(16) + 16 * step) % len(pictures)]
         clean = clean.flip(3) if step % 4 > 1 else clean
         loss = functional.mse_loss(model(add_noise(clean)), clean)

@@ -48,13 +48,13 @@ class ViT(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.patch, self.first = nn.Conv2d(3, 16, 8, 8), nn.Parameter(torch.randn(1, 1, 16))
+        self.patch, self.class_token = nn.Conv2d(3, 16, 8, 8), nn.Parameter(torch.randn(1, 1, 16))
         self.blocks = nn.Sequential(AttentionBlock(16, 2), AttentionBlock(16, 2))
         self.head = nn.Linear(16, 4)
 
     def forward(self, x: Tensor) -> Tensor:
         patches = self.patch(x).flatten(2).transpose(1, 2)
-        tokens = torch.cat([self.first.expand(len(x), -1, -1), patches], 1)
+        tokens = torch.cat([self.class_token.expand(len(x), -1, -1), patches], 1)
         return self.head(self.blocks(tokens)[:, 0])
 
 
@@ -71,7 +71,7 @@ class Segmenter(nn.Module):
         return functional.interpolate(y, size=x.shape[-2:], mode="bilinear")
 
 
-def damaged_tokens(plan: Plan) -> Iterator[Plan]:
+def plans_with_damaged_tokens(plan: Plan) -> Iterator[Plan]:
     """Yield the Plan of a `ViT` with invalid tokens."""
     [tokens] = plan.header.tokens
     for one in (

@@ -31,7 +31,7 @@ class EnginePage:
             self.add_blob(name, plan.blobs[name].tobytes())
         inputs = [self.add_blob(content_hash(x.tobytes()), x.tobytes()) for x in arrays]
         file = self.add_blob(plan.hash, pack_file(plan, {}))
-        return {"plan": file, "weights": weights, "inputs": inputs}
+        return {"planHash": file, "weightHashes": weights, "inputHashes": inputs}
 
     def show(self, plan: Plan, *arrays: np.ndarray) -> None:
         self.page.evaluate("a => page.engine.show(a)", self.add_content(plan, *arrays))

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page
 
 # All content shown for one pixel. The value of a <data> has all digits; its text is rounded.
-READ_EXPLANATION = """async ([layer, channel, y, x]) => {
+READ_EXPLANATION_SCRIPT = """async ([layer, channel, y, x]) => {
   const { state } = views;
   const [, channels, height, width] = state.plan.value.values.find((one) => one.key === layer).nchw;
   state.selected.value = { layer, channel };
@@ -63,5 +63,5 @@ def approx_float64(value: float) -> Any:
     return pytest.approx(value, rel=1e-9, abs=1e-12)
 
 
-def read_explanation(page: Page, layer: str, at: list[int]) -> dict[str, Any]:
-    return dict(page.evaluate(READ_EXPLANATION, [layer, *at]))
+def read_explanation(page: Page, layer: str, position: list[int]) -> dict[str, Any]:
+    return dict(page.evaluate(READ_EXPLANATION_SCRIPT, [layer, *position]))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 # Reads a value in a page: base64 of its float32.
-READ_VALUE = """async (key) => {
+READ_VALUE_SCRIPT = """async (key) => {
   const data = await (await window.nbglcnn).read(key);
   const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
   let text = '';
@@ -16,7 +16,7 @@ READ_VALUE = """async (key) => {
     text += String.fromCharCode(...bytes.subarray(k, k + 32768));
   return btoa(text);
 }"""
-RUN_INPUT = """async (text) => {
+RUN_INPUT_SCRIPT = """async (text) => {
   const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   const y = await (await window.nbglcnn).run(new Float32Array(bytes.buffer));
   return [...y.slice(0, 5)];

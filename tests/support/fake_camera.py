@@ -15,10 +15,10 @@ from source_references import decode_data_url
 from sources_page import SourcesPage
 from views_page import ViewsPage
 
-Show = Callable[..., ViewsPage]
+ShowViews = Callable[..., ViewsPage]
 START_LABEL = "Start the camera"  # label of the button
 # Records each stream that the browser provides, and the getUserMedia calls.
-RECORD_STREAMS = """() => {
+RECORD_STREAMS_SCRIPT = """() => {
   const media = navigator.mediaDevices;
   const ask = media.getUserMedia.bind(media);
   globalThis.given = { asked: [], tracks: [] };
@@ -31,7 +31,7 @@ RECORD_STREAMS = """() => {
 }"""
 # The frame of the last run, grabbed in the task in which the run starts, while the video stands
 # still.
-GRAB_FRAME = """() => {
+GRAB_FRAME_SCRIPT = """() => {
   const video = views.state.sourceControls.value.video;
   const canvas = document.createElement('canvas');
   [canvas.width, canvas.height] = [video.videoWidth, video.videoHeight];
@@ -49,20 +49,20 @@ def compile_network() -> tuple[Plan, np.ndarray]:
     return nbglcnn.compile(model, torch.from_numpy(x)), x
 
 
-def open_camera_page(show: Show, width: int = 900) -> SourcesPage:
+def open_camera_page(show: ShowViews, width: int = 900) -> SourcesPage:
     """The views of that network, with the camera's streams recorded."""
     plan, x = compile_network()
     views = show(plan, x, width=width)
-    views.page.evaluate(RECORD_STREAMS)
+    views.page.evaluate(RECORD_STREAMS_SCRIPT)
     return SourcesPage(views, plan)
 
 
-def start_camera(sourced: SourcesPage) -> None:
+def start_camera(source_views: SourcesPage) -> None:
     """Start the camera in the drawer, and wait until its pictures are fed."""
-    sourced.open_drawer()
-    sourced.page.locator("[data-kind=webcam]").click()
-    sourced.page.get_by_role("button", name=START_LABEL).click()
-    sourced.wait_phase("live")
+    source_views.open_drawer()
+    source_views.page.locator("[data-kind=webcam]").click()
+    source_views.page.get_by_role("button", name=START_LABEL).click()
+    source_views.wait_phase("live")
 
 
 def pause_camera(page: Page) -> None:
@@ -73,4 +73,4 @@ def pause_camera(page: Page) -> None:
 
 def last_frame(page: Page) -> Image.Image:
     """The frame that the last run used."""
-    return decode_data_url(page.evaluate(GRAB_FRAME))
+    return decode_data_url(page.evaluate(GRAB_FRAME_SCRIPT))

@@ -90,7 +90,7 @@ WebGL2RenderingContext.prototype.shaderSource = function (shader, text) {
   shaderSource.call(this, shader, text);
 };
 """
-MISCOMPILE_ALL = [
+MISCOMPILE_ALL_REPLACEMENT = [
     "void finish(",
     "RESULT(a0, 0)",
     "1.01 * RESULT(a0, 0)",
@@ -109,7 +109,7 @@ WebGL2RenderingContext.prototype.drawArrays = function (...given) {
 
 # Simulates a device that changes the last of equal examples slightly on upload: by less than a
 # layer's tolerance. Each example ends with this number.
-LAST_VALUE = 0.7654321
+LAST_EXAMPLE_VALUE = 0.7654321
 CORRUPT_UPLOADS_SCRIPT = (
     """
 for (const name of ["texSubImage3D", "texSubImage2D"]) {
@@ -125,15 +125,15 @@ for (const name of ["texSubImage3D", "texSubImage2D"]) {
   };
 }
 """
-).replace("END", str(LAST_VALUE))
+).replace("END", str(LAST_EXAMPLE_VALUE))
 
-COUNT_ALIVE = """() => {
+COUNT_LIVE_OBJECTS_SCRIPT = """() => {
   const [store] = [...(globalThis[Symbol.for("nbglcnn.v1")]?.values() ?? [])];
   return { ...(store?.device?.liveObjects ?? {}) };
 }"""
 
 # Loses the context instead of the next call of a WebGL function, and restores it soon after.
-LOSE_CONTEXT_AT = """(name) => {
+LOSE_CONTEXT_AT_SCRIPT = """(name) => {
   const context = window.probe.contexts.findLast((gl) => !gl.isContextLost());
   const loser = context.getExtension("WEBGL_lose_context");
   const call = context[name];
@@ -160,11 +160,13 @@ def take_injected_faults(notebook: Notebook) -> list[str]:
     return list(met)
 
 
-def set_connection_ends(notebook: Notebook, ends: Sequence[int | None], how: str) -> None:
+def set_connection_ends(
+    notebook: Notebook, message_counts: Sequence[int | None], end_kind: str
+) -> None:
     """Set when later Viewers end ("dead", "close", "restart"): message counts, None: never."""
     notebook.page.evaluate(
         "given => { window.wire.lives.clear(); Object.assign(window.wire, given); }",
-        {"ends": list(ends), "end": how},
+        {"ends": list(message_counts), "end": end_kind},
     )
 
 
@@ -177,7 +179,7 @@ def viewer_histories(notebook: Notebook) -> list[dict[str, Any]]:
 def wait_counts_settled(notebook: Notebook) -> dict[str, int]:
     """The number of live GL objects, once it is stable."""
     before: dict[str, int] = {}
-    while (now := notebook.page.evaluate(COUNT_ALIVE)) != before:
+    while (now := notebook.page.evaluate(COUNT_LIVE_OBJECTS_SCRIPT)) != before:
         before = now
         notebook.page.wait_for_timeout(700)
     return before

@@ -191,7 +191,7 @@ def volumes() -> ModelProto:
 
 
 @cache
-def seeds() -> tuple[tuple[str, bytes], ...]:
+def seed_models() -> tuple[tuple[str, bytes], ...]:
     """The name and the serialized bytes of each seed model."""
     models = [make() for make in (autoencoder, residual, attention, resizing, volumes)]
     return tuple((model.graph.name, model.SerializeToString()) for model in models)

@@ -93,24 +93,24 @@ def mutate_structure(data: bytes, random: Random) -> bytes:
     return model.SerializeToString()
 
 
-def _integer(random: Random, old: int = 0) -> int:
+def _mutate_integer(random: Random, old: int = 0) -> int:
     near = (old + 1, old - 1, old * 2, -old, random.randint(-4, 9))
     number = random.choice((*near, *near, *SIZES, *EXTREME_INTEGERS))
     return max(-(2**63), min(number, 2**63 - 1))
 
 
-def _float(random: Random, old: float = 1.0) -> float:
+def _mutate_float(random: Random, old: float = 1.0) -> float:
     return random.choice((*FLOATS, old / 2, -old, random.uniform(-3, 3)))
 
 
-def _values(model: ModelProto) -> list[str]:
+def _value_names(model: ModelProto) -> list[str]:
     """The names of all values, except those of outputs that were removed."""
     graph = model.graph
     names = [v.name for v in (*graph.input, *graph.initializer)]
     return [*names, *(name for node in graph.node for name in node.output)] or ["x"]
 
 
-def _one_node(model: ModelProto, random: Random) -> NodeProto:
+def _random_node(model: ModelProto, random: Random) -> NodeProto:
     if not model.graph.node:
         model.graph.node.append(helper.make_node("Relu", ["x"], ["y"]))
     return random.choice(model.graph.node)
@@ -120,13 +120,13 @@ def _schema(operator: str) -> Any:
     return onnx.defs.get_schema(operator, onnx.defs.onnx_opset_version())
 
 
-def _one_tensor(model: ModelProto, random: Random) -> TensorProto:
+def _random_tensor(model: ModelProto, random: Random) -> TensorProto:
     tensors = [*model.graph.initializer]
     tensors += [a.t for node in model.graph.node for a in node.attribute if a.HasField("t")]
     return random.choice(tensors) if tensors else TensorProto()
 
 
-def _array(tensor: TensorProto) -> np.ndarray | None:
+def _decode_array(tensor: TensorProto) -> np.ndarray | None:
     """The elements of a constant, or None if an earlier change made them unreadable."""
     try:
         return numpy_helper.to_array(tensor)
@@ -134,12 +134,12 @@ def _array(tensor: TensorProto) -> np.ndarray | None:
         return None
 
 
-def _list(items: list[Any], random: Random, fresh: Callable[..., Any]) -> list[Any]:
+def _mutate_list(items: list[Any], random: Random, make_item: Callable[..., Any]) -> list[Any]:
     """Return the list with one item changed, inserted, removed or duplicated."""
     at = random.randrange(len(items) + 1)
     match random.randrange(6):
         case 0:
-            items.insert(at, fresh(random))
+            items.insert(at, make_item(random))
         case 1:
             del items[at : at + 1]
         case 2:
@@ -149,13 +149,13 @@ def _list(items: list[Any], random: Random, fresh: Callable[..., Any]) -> list[A
         case _:
             if items:
                 at = random.randrange(len(items))
-                items[at] = fresh(random, items[at])
+                items[at] = make_item(random, items[at])
     return items
 
 
-def _change_items(items: Any, random: Random, fresh: Callable[..., Any]) -> None:
-    """Apply `_list` to a repeated protobuf field."""
-    changed = _list(list(items), random, fresh)
+def _change_items(items: Any, random: Random, make_item: Callable[..., Any]) -> None:
+    """Apply `_mutate_list` to a repeated protobuf field."""
+    changed = _mutate_list(list(items), random, make_item)
     del items[:]
     items.extend(changed)
 
@@ -164,7 +164,7 @@ def change_input_dims(model: ModelProto, random: Random) -> None:
     """Change an input's size or rank, or give it a symbolic dimension."""
     if model.graph.input:
         shape = random.choice(model.graph.input).type.tensor_type.shape
-        dims = _list([d.dim_value for d in shape.dim], random, _integer)
+        dims = _mutate_list([d.dim_value for d in shape.dim], random, _mutate_integer)
         del shape.dim[:]
         for size in dims:
             shape.dim.add(dim_value=size)
@@ -174,15 +174,15 @@ def change_input_dims(model: ModelProto, random: Random) -> None:
 
 def change_tensor_dims(model: ModelProto, random: Random) -> None:
     """Change the shape of a constant so that its bytes no longer fit."""
-    tensor = _one_tensor(model, random)
-    _change_items(tensor.dims, random, _integer)
+    tensor = _random_tensor(model, random)
+    _change_items(tensor.dims, random, _mutate_integer)
 
 
 def change_tensor_shape(model: ModelProto, random: Random) -> None:
     """Change the shape of a constant and resize its data to fit."""
-    tensor = _one_tensor(model, random)
-    dims = _list(list(tensor.dims), random, lambda random, _=0: random.randrange(0, 9))
-    old = _array(tensor)
+    tensor = _random_tensor(model, random)
+    dims = _mutate_list(list(tensor.dims), random, lambda random, _=0: random.randrange(0, 9))
+    old = _decode_array(tensor)
     if old is not None and 0 < np.prod(dims) <= 4096 and old.size and min(dims, default=1) >= 0:
         new = np.resize(old, dims)
         tensor.CopyFrom(numpy_helper.from_array(new, tensor.name))
@@ -196,7 +196,7 @@ def change_integers(model: ModelProto, random: Random) -> None:
         count = len(tensor.raw_data) // 8
         numbers = list(struct.unpack(f"<{count}q", tensor.raw_data[: 8 * count]))
         at = random.randrange(count) if count else 0
-        numbers[at : at + 1] = [_integer(random, *numbers[at : at + 1])]
+        numbers[at : at + 1] = [_mutate_integer(random, *numbers[at : at + 1])]
         tensor.raw_data = struct.pack(f"<{len(numbers)}q", *numbers)
         if not count and len(tensor.dims) == 1:
             tensor.dims[0] = 1
@@ -210,18 +210,18 @@ def change_floats(model: ModelProto, random: Random) -> None:
         array = np.frombuffer(tensor.raw_data[: len(tensor.raw_data) // 4 * 4], "<f4").copy()
         if array.size:
             with np.errstate(all="ignore"):
-                array[random.randrange(array.size)] = _float(random)
+                array[random.randrange(array.size)] = _mutate_float(random)
             tensor.raw_data = array.tobytes()
 
 
 def change_tensor_type(model: ModelProto, random: Random) -> None:
     """Change a constant's element type, converting its numbers or leaving its bytes as they are."""
-    tensor = _one_tensor(model, random)
+    tensor = _random_tensor(model, random)
     if random.random() < 0.3:
         tensor.data_type = random.randrange(-1, 27)
         return
     kind = random.choice(("f2", "f4", "f8", "i1", "u1", "i2", "i4", "i8", "u8", "?"))
-    array = _array(tensor)
+    array = _decode_array(tensor)
     if array is not None and array.dtype.kind in "fiub":
         with np.errstate(all="ignore"):
             tensor.CopyFrom(numpy_helper.from_array(array.astype(kind), tensor.name))
@@ -229,16 +229,16 @@ def change_tensor_type(model: ModelProto, random: Random) -> None:
 
 def change_tensor_storage(model: ModelProto, random: Random) -> None:
     """Store too many or too few bytes, or use a second field, another file or segments."""
-    tensor = _one_tensor(model, random)
+    tensor = _random_tensor(model, random)
     match random.randrange(5):
         case 0:
             tensor.raw_data = tensor.raw_data[: -random.randint(1, 9)]
         case 1:
             tensor.raw_data = tensor.raw_data + random.randbytes(random.randint(1, 9))
         case 2:
-            tensor.float_data.append(_float(random))
+            tensor.float_data.append(_mutate_float(random))
         case 3:
-            tensor.segment.begin = _integer(random)
+            tensor.segment.begin = _mutate_integer(random)
         case _:
             tensor.data_location = TensorProto.EXTERNAL
             tensor.external_data.add(key="location", value=random.choice(NAMES))
@@ -246,22 +246,22 @@ def change_tensor_storage(model: ModelProto, random: Random) -> None:
 
 def change_attribute(model: ModelProto, random: Random) -> None:
     """Change the value of an attribute."""
-    node = _one_node(model, random)
+    node = _random_node(model, random)
     if not node.attribute:
         return add_attribute(model, random)
     attribute = random.choice(node.attribute)
     match attribute.type:
         case AttributeProto.INT:
-            attribute.i = _integer(random, attribute.i)
+            attribute.i = _mutate_integer(random, attribute.i)
         case AttributeProto.FLOAT:
-            attribute.f = _float(random, attribute.f)
+            attribute.f = _mutate_float(random, attribute.f)
         case AttributeProto.STRING:
             words = (*NAMES, *ATTRIBUTE_STRINGS)
             attribute.s = random.choice((random.choice(words).encode(), random.randbytes(3)))
         case AttributeProto.INTS:
-            _change_items(attribute.ints, random, _integer)
+            _change_items(attribute.ints, random, _mutate_integer)
         case AttributeProto.FLOATS:
-            _change_items(attribute.floats, random, _float)
+            _change_items(attribute.floats, random, _mutate_float)
         case _:
             attribute.type = random.randrange(0, 15)
     return None
@@ -269,7 +269,7 @@ def change_attribute(model: ModelProto, random: Random) -> None:
 
 def change_attribute_kind(model: ModelProto, random: Random) -> None:
     """Rename, retype, remove or duplicate an attribute."""
-    node = _one_node(model, random)
+    node = _random_node(model, random)
     if not node.attribute:
         return
     at = random.randrange(len(node.attribute))
@@ -288,7 +288,7 @@ def change_attribute_kind(model: ModelProto, random: Random) -> None:
 
 def add_attribute(model: ModelProto, random: Random) -> None:
     """Add an attribute that the operator defines and the node lacks, with a value of its type."""
-    _add_attribute(_one_node(model, random), random)
+    _add_attribute(_random_node(model, random), random)
 
 
 def _add_attribute(node: NodeProto, random: Random) -> None:
@@ -302,11 +302,11 @@ def _add_attribute(node: NodeProto, random: Random) -> None:
     name = random.choice(free)
     count = random.choice((0, 1, 2, 3, 4, 6))
     values: dict[str, Any] = {
-        "INT": _integer(random, 1),
-        "FLOAT": _float(random),
+        "INT": _mutate_integer(random, 1),
+        "FLOAT": _mutate_float(random),
         "STRING": random.choice(ATTRIBUTE_STRINGS),
-        "INTS": [random.choice((0, 1, 2, 3, _integer(random))) for _ in range(count)],
-        "FLOATS": [_float(random) for _ in range(count)],
+        "INTS": [random.choice((0, 1, 2, 3, _mutate_integer(random))) for _ in range(count)],
+        "FLOATS": [_mutate_float(random) for _ in range(count)],
         "STRINGS": [random.choice(ATTRIBUTE_STRINGS) for _ in range(count)],
         "TENSOR": numpy_helper.from_array(np.arange(count, dtype=np.int64), "t"),
     }
@@ -318,12 +318,12 @@ def _add_attribute(node: NodeProto, random: Random) -> None:
 
 def change_input_edge(model: ModelProto, random: Random) -> None:
     """Change a node's inputs: another value, one more, one fewer, or another order."""
-    _change_names(_one_node(model, random).input, random, (*_values(model), "", "none"))
+    _change_names(_random_node(model, random).input, random, (*_value_names(model), "", "none"))
 
 
 def change_output_edge(model: ModelProto, random: Random) -> None:
     """Change a node's outputs: another name, one more or one fewer."""
-    _change_names(_one_node(model, random).output, random, (*_values(model), "new", ""))
+    _change_names(_random_node(model, random).output, random, (*_value_names(model), "new", ""))
 
 
 def _change_names(items: Any, random: Random, names: Sequence[str]) -> None:
@@ -332,7 +332,7 @@ def _change_names(items: Any, random: Random, names: Sequence[str]) -> None:
 
 def change_operator(model: ModelProto, random: Random) -> None:
     """Change a node's operator, mostly to another ONNX operator, or its domain."""
-    node = _one_node(model, random)
+    node = _random_node(model, random)
     if random.random() < 0.1:
         node.domain = random.choice(("ai.onnx", "com.microsoft", *NAMES))
     elif random.random() < 0.1:
@@ -345,10 +345,10 @@ def change_operator(model: ModelProto, random: Random) -> None:
 
 def insert_node(model: ModelProto, random: Random) -> None:
     """Insert a node of a random operator on an edge, with as many inputs as the operator allows."""
-    names = _values(model)
+    names = _value_names(model)
     schema = _schema(random.choice(OPERATORS))
     count = random.randint(min(schema.min_input, 6), min(schema.max_input, 6))
-    user = _one_node(model, random)
+    user = _random_node(model, random)
     inputs = [random.choice(names) for _ in range(count)]
     if user.input:
         at = random.randrange(len(user.input))
@@ -383,13 +383,13 @@ def change_name(model: ModelProto, random: Random) -> None:
     name = random.choice(NAMES)
     match random.randrange(4):
         case 0:
-            _one_node(model, random).name = name
+            _random_node(model, random).name = name
         case 1:
             model.graph.name = name
         case 2:
-            _one_tensor(model, random).name = name
+            _random_tensor(model, random).name = name
         case _:
-            old = random.choice(_values(model))
+            old = random.choice(_value_names(model))
             for value in (*model.graph.input, *model.graph.output, *model.graph.initializer):
                 if value.name == old:
                     value.name = name
@@ -418,7 +418,7 @@ def move_initializers(model: ModelProto, random: Random) -> None:
             model.graph.output.add(name=tensors[at].name)
 
 
-def change_types(model: ModelProto, random: Random) -> None:
+def change_value_types(model: ModelProto, random: Random) -> None:
     """Change the declared type of an input or output."""
     values = [*model.graph.input, *model.graph.output]
     if not values:
@@ -433,11 +433,11 @@ def change_types(model: ModelProto, random: Random) -> None:
             kind.tensor_type.elem_type = random.choice((*range(27), 1, 7, 9, 10, 11))
 
 
-def change_ends(model: ModelProto, random: Random) -> None:
+def change_outputs_or_opset(model: ModelProto, random: Random) -> None:
     """Change, add or remove an output, or change the operator set."""
     match random.randrange(3):
         case 0:
-            model.graph.output.add(name=random.choice(_values(model)))
+            model.graph.output.add(name=random.choice(_value_names(model)))
         case 1:
             if model.graph.output:
                 del model.graph.output[random.randrange(len(model.graph.output))]
@@ -450,5 +450,5 @@ MUTATIONS: tuple[Callable[[ModelProto, Random], None], ...] = (
     *(change_floats, change_tensor_type, change_tensor_storage, change_attribute, change_attribute),
     *(change_attribute_kind, add_attribute, add_attribute, change_input_edge, change_input_edge),
     *(change_output_edge, change_operator, change_operator, insert_node, insert_node, move_nodes),
-    *(change_name, move_initializers, change_types, change_ends),
+    *(change_name, move_initializers, change_value_types, change_outputs_or_opset),
 )

@@ -90,7 +90,7 @@ class Attention(nn.Module):
         return self.project((weights @ v).transpose(1, 2).reshape(n, tokens, width))
 
 
-class Block(nn.Module):
+class TransformerBlock(nn.Module):
     """Pre-norm attention and MLP, each with a residual connection."""
 
     def __init__(self, width: int, heads: int) -> None:
@@ -114,7 +114,7 @@ class VisionTransformer(nn.Module):
         super().__init__()
         self.patches = nn.Conv2d(3, width, 8, 8)
         self.places = nn.Parameter(torch.randn(1, 49, width) / 5)
-        self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(depth)))
+        self.blocks = nn.Sequential(*(TransformerBlock(width, heads) for _ in range(depth)))
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 10)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 import nbglcnn
 
 TOLERANCE = 1e-5  # of a tensor's largest gradient
-FLOOR = 1e-9
+ABSOLUTE_TOLERANCE = 1e-9
 
 
 class WeightedSum(nn.Module):
@@ -46,14 +46,14 @@ def assert_gradients(
     *inputs: Tensor,
     seed: int = 0,
     tolerance: float = TOLERANCE,
-    floor: float = FLOOR,
+    absolute_tolerance: float = ABSOLUTE_TOLERANCE,
 ) -> Mapping[str, np.ndarray]:
     """Assert that every input and parameter gradient matches torch's float64 within the tolerance.
 
     The tolerance is 1e-5 of the gradient's maximum.
 
-    If torch's own float32 differs more from its float64 than that, ours may differ as much. `floor`
-    is for gradients that are zero because larger terms cancel.
+    If torch's own float32 differs more from its float64 than that, ours may differ as much.
+    `absolute_tolerance` is for gradients that are zero because larger terms cancel.
     """
     model = model.eval()
     with torch.no_grad():
@@ -70,7 +70,7 @@ def assert_gradients(
         largest = np.abs(truth).max(initial=0)
         error = np.abs(found[key] - truth).max(initial=0)
         own = np.abs(single[name].double().numpy() - truth).max(initial=0)
-        allowed = max(tolerance * largest, own) + floor
+        allowed = max(tolerance * largest, own) + absolute_tolerance
         assert found[key].shape == truth.shape, key
         assert error <= allowed, f"{key}: off by {error:.3g} of {largest:.3g} (torch: {own:.3g})"
     return found

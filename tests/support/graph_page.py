@@ -11,7 +11,8 @@ from nbglcnn import Plan
 from viewer_models import hook_values
 from views_page import ViewsPage
 
-NODE_BOXES = """() => Object.fromEntries([...document.querySelectorAll('.nbg-node')].map((node) => {
+NODE_BOXES_SCRIPT = """() => Object.fromEntries(
+  [...document.querySelectorAll('.nbg-node')].map((node) => {
   const { x, y, width, height } = node.getBoundingClientRect();
   const layers = node.dataset.layers.split('\\n').filter((name) => name);
   return [node.dataset.node, { kind: node.dataset.kind, layers, x, y, width, height }];
@@ -50,23 +51,23 @@ class GraphPage:
         self.views.wait_idle()  # pictures update after a zoom ends
         self.views.wait_drawn()
 
-    def nodes(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.page.evaluate(NODE_BOXES)
+    def node_boxes(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.page.evaluate(NODE_BOXES_SCRIPT)
         return found
 
     def node(self, name: str) -> Locator:
         return self.page.locator(f".nbg-node[data-node='{name}']")
 
-    def button(self, name: str) -> Locator:
+    def picture_button(self, name: str) -> Locator:
         return self.node(name).locator(".nbg-picture")
 
-    def set_open(self, *groups: str) -> None:
+    def open_groups(self, *groups: str) -> None:
         self.page.evaluate("ids => { views.state.openGroups.value = new Set(ids); }", list(groups))
 
     def is_in_window(self, name: str) -> bool:
         """Whether a node lies entirely within the window."""
         box = self.page.locator(".nbg-window").bounding_box()
-        node = self.nodes()[name]
+        node = self.node_boxes()[name]
         assert box is not None
         return all(
             box[at] <= node[at] and node[at] + node[length] <= box[at] + box[length]

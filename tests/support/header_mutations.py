@@ -8,7 +8,7 @@ from typing import Any
 HeaderPath = tuple[str | int, ...]
 NUMBERS = (0, 1, 2, -1, -2, -3, 999, 2**20, 2**28 + 1)
 STRINGS = ("", "x", "y", "input", "forward", "__proto__", "a b", "0" * 32, 'q"\\é')
-CHOICES = ("uint8", "float32", "crop", "NHWC", "rgba16f")
+OPTION_STRINGS = ("uint8", "float32", "crop", "NHWC", "rgba16f")
 # All list fields of a header except user-visible texts, program sources and the target.
 LIST_FIELDS = (
     *("textures", "programs", "passes", "sections", "weights", "inputs", "values", "parameters"),
@@ -44,11 +44,11 @@ def _is_list(node: Any) -> bool:
     return isinstance(node, list)
 
 
-def mutate_header(header: Any, found: dict[HeaderPath, list[HeaderPath]], random: Random) -> Any:
+def mutate_header(header: Any, paths: dict[HeaderPath, list[HeaderPath]], random: Random) -> Any:
     """Return a copy with one to three places changed; all kinds of place are equally likely."""
     changed = copy.deepcopy(header)
     for _ in range(random.choice((1, 1, 1, 2, 3))):
-        *path, last = random.choice(found[random.choice(list(found))])
+        *path, last = random.choice(paths[random.choice(list(paths))])
         node = changed
         try:
             for key in path:
@@ -72,5 +72,5 @@ def _mutate_value(old: Any, random: Random) -> Any:
         case float():
             return random.choice((0.0, 0.5, 1.5, -1.0))
         case str():
-            return random.choice((*STRINGS, *CHOICES, f"{old}x"))
+            return random.choice((*STRINGS, *OPTION_STRINGS, f"{old}x"))
     return old

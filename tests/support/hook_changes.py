@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nbglcnn.graph import Graph, Key, Node, Value, is_inside_call
+from nbglcnn.graph import Graph, Node, Value, ValueKey, is_inside_call
 from nbglcnn.load.module_keys import map_tensors, tensor_leaves
 from nbglcnn.load.passes.evaluate import run_graph
 
@@ -25,18 +25,18 @@ def run_model(model: nn.Module, inputs: tuple[Tensor, ...]) -> list[np.ndarray]:
 
 
 def outputs_by_hook(
-    model: nn.Module, inputs: tuple[Tensor, ...], key: Key
+    model: nn.Module, inputs: tuple[Tensor, ...], key: ValueKey
 ) -> list[np.ndarray] | None:
     """Return the outputs when a hook changes this key's tensor, or None if no module outputs it."""
     if key.kind == "input":
         assert len(inputs) == 1
         return run_model(model, (inputs[0] * 2 + 1,))
-    if key.call is None:
+    if key.module_call is None:
         return None
-    path, _, number = key.call.partition(":")
+    path, _, number = key.module_call.partition(":")
     calls = 0
     # The model's own outputs are named `output`, whichever module calls the model.
-    suffix = key.name.removeprefix(key.call or "output")
+    suffix = key.name.removeprefix(key.module_call or "output")
 
     def hook(_: nn.Module, __: Any, output: Any) -> Any:
         nonlocal calls
@@ -52,26 +52,26 @@ def outputs_by_hook(
         handle.remove()
 
 
-def change_after_key(graph: Graph, key: Key) -> Graph:
+def change_after_key(graph: Graph, key: ValueKey) -> Graph:
     """Return the Graph in which all consumers of the key's value read 2 x + 1 instead."""
-    before = graph.values[key.value]
-    names = {step: f"{key.value} {step}" for step in ("two", "one", "doubled", "changed")}
+    before = graph.values[key.value_name]
+    names = {step: f"{key.value_name} {step}" for step in ("two", "one", "doubled", "changed")}
     numbers = {
         names[step]: Value(names[step], (), before.dtype, np.array(number, before.dtype))
         for step, number in (("two", 2), ("one", 1))
     }
     made = {names[step]: replace(before, name=names[step]) for step in ("doubled", "changed")}
     steps = (
-        Node("doubled", "Mul", (key.value, names["two"]), (names["doubled"],)),
+        Node("doubled", "Mul", (key.value_name, names["two"]), (names["doubled"],)),
         Node("changed", "Add", (names["doubled"], names["one"]), (names["changed"],)),
     )
-    nodes: list[Node] = list(steps) if key.value in graph.inputs else []
+    nodes: list[Node] = list(steps) if key.value_name in graph.inputs else []
     for node in graph.nodes:
         if not is_inside_call(graph, node, key):
-            swapped = (names["changed"] if name == key.value else name for name in node.inputs)
+            swapped = (names["changed"] if name == key.value_name else name for name in node.inputs)
             node = replace(node, inputs=tuple(swapped))
         nodes.append(node)
-        if key.value in node.outputs:
+        if key.value_name in node.outputs:
             nodes += steps
     return replace(
         graph,
@@ -81,11 +81,11 @@ def change_after_key(graph: Graph, key: Key) -> Graph:
     )
 
 
-def _changed_outputs(graph: Graph, key: Key, changed: str) -> tuple[str, ...]:
+def _changed_outputs(graph: Graph, key: ValueKey, changed_name: str) -> tuple[str, ...]:
     if key.kind != "output":
-        return tuple(changed if name == key.value else name for name in graph.outputs)
+        return tuple(changed_name if name == key.value_name else name for name in graph.outputs)
     own = [one.name for one in graph.keys if one.kind == "output"].index(key.name)
-    return tuple(changed if at == own else name for at, name in enumerate(graph.outputs))
+    return tuple(changed_name if at == own else name for at, name in enumerate(graph.outputs))
 
 
 def evaluate_outputs(graph: Graph, arrays: tuple[np.ndarray, ...]) -> list[np.ndarray]:

@@ -13,7 +13,7 @@ from PIL import Image
 import nbglcnn
 from assertions import assert_equal
 from nbglcnn import Viewer
-from source_references import average_squares, fit_with_pillow, reference_noise
+from source_references import average_drawing_cells, fit_with_pillow, reference_noise
 from viewer_models import autoencoder, hook_values, pictures
 
 
@@ -38,7 +38,7 @@ class PressButton(anywidget.AnyWidget):
     presses = traitlets.Int(0).tag(sync=True)
 
 
-def attempt(read: Callable[[], Any]) -> Any:
+def result_or_error(read: Callable[[], Any]) -> Any:
     """Return the callback's result, or the exception that the host would swallow."""
     try:
         return read()
@@ -89,7 +89,7 @@ def assert_picture_input(viewer: Viewer, seed: int, path: str, *, mirrored: bool
 
 def assert_drawing_input(viewer: Viewer, seed: int, path: str) -> None:
     """Check the input against a drawing in a file."""
-    drawn = average_squares(Image.open(path), viewer.input.shape)
+    drawn = average_drawing_cells(Image.open(path), viewer.input.shape)
     assert np.ptp(drawn) > 0.9, "something is drawn"
     assert_input(viewer, seed, drawn, within=1e-6)
 

@@ -9,19 +9,21 @@ import sys
 import sysconfig
 from pathlib import Path
 
-CACHE = Path(__file__).resolve().parents[2] / ".cache" / "hosts"
+CACHE_FOLDER = Path(__file__).resolve().parents[2] / ".cache" / "hosts"
 
 
 def ensure_environment(name: str, requirement: str) -> Path:
     """Return the Python of an environment that meets a requirement; create it if missing."""
-    folder = CACHE / name
+    folder = CACHE_FOLDER / name
     scripts = "Scripts" if sys.platform == "win32" else "bin"
     python = folder / scripts / "python"
     stamp = folder / "installed"
     expected_stamp = f"{requirement}\n{sys.executable}\n{folder}"
     if stamp.exists() and stamp.read_text() == expected_stamp:
         return python
-    print(f"Installing {requirement} into {folder.relative_to(CACHE.parents[2])}", flush=True)
+    print(
+        f"Installing {requirement} into {folder.relative_to(CACHE_FOLDER.parents[2])}", flush=True
+    )
     _run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(folder)])
     shared = sysconfig.get_path("purelib")
     site_packages = sysconfig.get_path(

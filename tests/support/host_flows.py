@@ -8,19 +8,19 @@ from typing import Any, Protocol
 
 from jupyter_lab import Outputs
 
-TESTS = Path(__file__).resolve().parent
+TEST_SUPPORT_FOLDER = Path(__file__).resolve().parent
 SEED, OTHER_SEED = 20, 21
 TIMEOUT_S = 60
 INTERRUPT_LIMIT_S = 5
 # Finds elements in shadow roots too: marimo puts some widgets into one.
-QUERY_SHADOW_DOM = """const all = (selector, root = document) => [
+QUERY_SHADOW_DOM_SCRIPT = """const all = (selector, root = document) => [
   ...root.querySelectorAll(selector),
   ...[...root.querySelectorAll("*")].flatMap(({ shadowRoot }) =>
     (shadowRoot ? all(selector, shadowRoot) : [])),
 ];"""
 # The number of maps drawn in the last Viewer: canvases with more than a few colours.
-IS_DRAWN = f"""() => {{
-  {QUERY_SHADOW_DOM}
+COUNT_DRAWN_MAPS_SCRIPT = f"""() => {{
+  {QUERY_SHADOW_DOM_SCRIPT}
   const view = all(".nbglcnn").at(-1);
   view?.scrollIntoView({{ block: "center" }});
   if (view?.dataset.phase !== "ready") return 0;
@@ -33,21 +33,21 @@ IS_DRAWN = f"""() => {{
     return new Set(new Uint32Array(pixels.buffer)).size > 8;
   }}).length;
 }}"""
-PRESS_BUTTON = f"""label => {{
-  {QUERY_SHADOW_DOM}
+PRESS_BUTTON_SCRIPT = f"""label => {{
+  {QUERY_SHADOW_DOM_SCRIPT}
   const found = all("button.press").find((button) => button.textContent === label);
   found?.click();
   return found !== undefined;
 }}"""
-CLICK_BUTTON = f"""label => {{
-  {QUERY_SHADOW_DOM}
+CLICK_VIEWER_BUTTON_SCRIPT = f"""label => {{
+  {QUERY_SHADOW_DOM_SCRIPT}
   const found = all(".nbglcnn button").filter((button) => button.textContent === label).at(-1);
   found?.click();
   return found !== undefined;
 }}"""
 IMPORT_CELL = f"""
 import sys
-sys.path.insert(0, {str(TESTS)!r})
+sys.path.insert(0, {str(TEST_SUPPORT_FOLDER)!r})
 import asyncio, nbglcnn, numpy as np
 from nbglcnn import Viewer, transforms
 import timeouts
@@ -101,12 +101,12 @@ def run_cell(host: Host, source: str) -> str:
     return outputs.text
 
 
-def wait_until(host: Host, found: Callable[[], object], what: str) -> None:
-    """Poll until `found` returns a truthy value."""
+def wait_until(host: Host, condition: Callable[[], object], description: str) -> None:
+    """Poll until `condition` returns a truthy value."""
     end = time.monotonic() + TIMEOUT_S
-    while not found():
+    while not condition():
         if time.monotonic() > end:
-            raise AssertionError(f"{what}: not within {TIMEOUT_S} s")
+            raise AssertionError(f"{description}: not within {TIMEOUT_S} s")
         host.pause(200)
 
 
@@ -121,7 +121,7 @@ def show_viewer(host: Host) -> None:
     """A Viewer at the end of a cell renders a view with pictures."""
     make = f"viewer = Viewer(autoencoder({SEED}), pictures({SEED}))\nviewer"
     host.wait(host.start(make), 3 * TIMEOUT_S)
-    wait_until(host, lambda: host.evaluate(IS_DRAWN) >= 3, "pictures")
+    wait_until(host, lambda: host.evaluate(COUNT_DRAWN_MAPS_SCRIPT) >= 3, "pictures")
 
 
 def read_in_creating_cell(host: Host) -> None:
@@ -177,7 +177,7 @@ def read_in_observer(host: Host) -> None:
 
 def press(host: Host, label: str, result_list: str) -> None:
     """Press a button and wait until the kernel has appended to a list."""
-    wait_until(host, lambda: host.evaluate(PRESS_BUTTON, label), f"the button {label!r}")
+    wait_until(host, lambda: host.evaluate(PRESS_BUTTON_SCRIPT, label), f"the button {label!r}")
     wait_until(
         host,
         lambda: run_cell(host, f"print(len({result_list}))") != "0\n",
@@ -233,7 +233,7 @@ def keep_cell_order(host: Host) -> None:
             raise AssertionError(f"after a read that was {way}, the order was {said.strip()}")
 
 
-def match_torch(host: Host) -> None:
+def compare_with_torch(host: Host) -> None:
     """Every layer equals the values from PyTorch's hooks, and the view reports so."""
     run_cell(
         host,
@@ -254,7 +254,9 @@ def bend_both_ways(host: Host) -> None:
         f"for bend.degrees in (60, 90): assert_bent_output(viewer, {SEED})",
     )
     wait_until(
-        host, lambda: host.evaluate(CLICK_BUTTON, "Remove all"), "the button that takes bends away"
+        host,
+        lambda: host.evaluate(CLICK_VIEWER_BUTTON_SCRIPT, "Remove all"),
+        "the button that takes bends away",
     )
     gone = "print(len(viewer.bends))"
     wait_until(host, lambda: run_cell(host, gone) == "0\n", "no bends in Python")
@@ -270,6 +272,6 @@ FLOWS = (
     Flow("`await`", await_reads),
     Flow("interrupt", interrupt_read),
     Flow("queued cells", keep_cell_order),
-    Flow("numbers", match_torch),
+    Flow("numbers", compare_with_torch),
     Flow("bends", bend_both_ways),
 )

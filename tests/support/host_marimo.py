@@ -12,12 +12,12 @@ from typing import Any
 from playwright.sync_api import Page
 
 from browsers import serve_files
-from host_flows import SEED, TESTS
+from host_flows import SEED, TEST_SUPPORT_FOLDER
 from jupyter_lab import Outputs
 from servers import TIMEOUT_S, free_port, running_server
 
 START_MARKER = "begun"  # first line that each cell prints; until it appears the cell is queued
-READ_CELL = """id => {
+READ_CELL_SCRIPT = """id => {
   const cell = document.getElementById(`cell-${id}`);
   const text = (selector) =>
     [...cell.querySelectorAll(selector)].map((found) => found.textContent).join("");
@@ -59,10 +59,10 @@ class MarimoHost:
         """Wait until a cell ends, and return its outputs."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            found = self.page.evaluate(READ_CELL, cell)
+            found = self.page.evaluate(READ_CELL_SCRIPT, cell)
             if found["status"] == "idle" and (START_MARKER in found["stdout"] or found["error"]):
                 self.page.wait_for_timeout(200)  # marimo sends printed text slightly later
-                return self._outputs(self.page.evaluate(READ_CELL, cell))
+                return self._outputs(self.page.evaluate(READ_CELL_SCRIPT, cell))
             self.page.wait_for_timeout(50)
         raise AssertionError(f"the cell hangs: {found}")
 
@@ -129,7 +129,7 @@ def _():
 
     import marimo as mo
 
-    sys.path.insert(0, {str(TESTS)!r})
+    sys.path.insert(0, {str(TEST_SUPPORT_FOLDER)!r})
     from nbglcnn import Viewer
     from viewer_models import autoencoder, pictures
 
@@ -142,7 +142,7 @@ if __name__ == "__main__":
     app.run()
 """
 # The URL from which an exported page loads marimo's front-end files.
-CDN = re.compile(r"https://cdn\.jsdelivr\.net/npm/@marimo-team/frontend@[^/]+/dist")
+CDN_URL_PATTERN = re.compile(r"https://cdn\.jsdelivr\.net/npm/@marimo-team/frontend@[^/]+/dist")
 
 
 @contextmanager
@@ -165,5 +165,5 @@ def serve_marimo_export(folder: Path, python: Path) -> Iterator[str]:
         return files.get(path) or (file.read_bytes() if file.is_file() else None)
 
     with serve_files(find) as address:
-        files["/"] = CDN.sub(address, page.read_text("utf-8")).encode()
+        files["/"] = CDN_URL_PATTERN.sub(address, page.read_text("utf-8")).encode()
         yield f"{address}/"

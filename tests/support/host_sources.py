@@ -10,28 +10,35 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from browsers import RECORD_CANVAS
-from host_flows import IS_DRAWN, QUERY_SHADOW_DOM, TIMEOUT_S, Host, run_cell, wait_until
+from browsers import RECORD_CANVAS_SCRIPT
+from host_flows import (
+    COUNT_DRAWN_MAPS_SCRIPT,
+    QUERY_SHADOW_DOM_SCRIPT,
+    TIMEOUT_S,
+    Host,
+    run_cell,
+    wait_until,
+)
 
 SEED = 22
 LAYER = "encoder.4"
-SETTLED_MS = 1000  # enough time to feed, sync and read an input that no longer changes
-LAST_VIEW = f"{QUERY_SHADOW_DOM} const view = all('.nbglcnn').at(-1);"
+SYNC_WAIT_MS = 1000  # enough time to feed, sync and read an input that no longer changes
+LAST_VIEW_SCRIPT = f"{QUERY_SHADOW_DOM_SCRIPT} const view = all('.nbglcnn').at(-1);"
 # Clicks the first matching element; returns whether it exists and is enabled.
-CLICK_ELEMENT = f"""selector => {{
-  {LAST_VIEW}
+CLICK_ELEMENT_SCRIPT = f"""selector => {{
+  {LAST_VIEW_SCRIPT}
   const found = view?.querySelector(selector);
   if (!found || found.disabled) return false;
   found.click();
   return true;
 }}"""
-READ_TEXT = f"""selector => {{
-  {LAST_VIEW}
+READ_TEXT_SCRIPT = f"""selector => {{
+  {LAST_VIEW_SCRIPT}
   return view?.querySelector(selector)?.textContent ?? "";
 }}"""
 # The picture of a video, camera or drawing, as a data: URL.
-GRAB_PICTURE = f"""selector => {{
-  {LAST_VIEW}
+GRAB_PICTURE_SCRIPT = f"""selector => {{
+  {LAST_VIEW_SCRIPT}
   const shown = view.querySelector(selector);
   const copy = document.createElement("canvas");
   copy.width = shown.videoWidth ?? shown.width;
@@ -39,16 +46,16 @@ GRAB_PICTURE = f"""selector => {{
   copy.getContext("2d").drawImage(shown, 0, 0);
   return copy.toDataURL();
 }}"""
-SCROLL_INTO_VIEW = f"""selector => {{
-  {LAST_VIEW}
+SCROLL_INTO_VIEW_SCRIPT = f"""selector => {{
+  {LAST_VIEW_SCRIPT}
   const shown = view?.querySelector(selector);
   shown?.scrollIntoView({{ block: "center" }});
   const {{ left, top, width, height }} = shown?.getBoundingClientRect() ?? {{ width: 0 }};
   return width > 0 ? [left, top, width, height] : null;
 }}"""
 # Puts a file into the drawer's file input.
-CHOOSE_FILE = f"""([text, name, type]) => {{
-  {LAST_VIEW}
+CHOOSE_FILE_SCRIPT = f"""([text, name, type]) => {{
+  {LAST_VIEW_SCRIPT}
   const field = view.querySelector(".nbg-drop input[type=file]");
   const bytes = Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
   const transfer = new DataTransfer();
@@ -56,14 +63,14 @@ CHOOSE_FILE = f"""([text, name, type]) => {{
   field.files = transfer.files;
   field.dispatchEvent(new Event("change", {{ bubbles: true }}));
 }}"""
-PRESS_KEY = f"""([selector, key]) => {{
-  {LAST_VIEW}
+PRESS_KEY_SCRIPT = f"""([selector, key]) => {{
+  {LAST_VIEW_SCRIPT}
   const found = view?.querySelector(selector);
   found?.dispatchEvent(new KeyboardEvent("keydown", {{ key, bubbles: true, cancelable: true }}));
   return found != null;
 }}"""
 # Keeps the tracks of the next camera stream, to check that they stop after the view is closed.
-KEEP_TRACKS = """() => {
+RECORD_CAMERA_TRACKS_SCRIPT = """() => {
   const media = navigator.mediaDevices, ask = media.getUserMedia.bind(media);
   media.getUserMedia = async (...given) => {
     const stream = await ask(...given);
@@ -71,14 +78,14 @@ KEEP_TRACKS = """() => {
     return stream;
   };
 }"""
-TRACK_STATES = "() => window.tracks.map((track) => track.readyState)"
+TRACK_STATES_SCRIPT = "() => window.tracks.map((track) => track.readyState)"
 
 
 def feed_all_sources(host: Host) -> None:
     """Test each source in turn; closing the Viewer stops the camera."""
     made = f"fed = Viewer(autoencoder({SEED}), pictures({SEED}, 1))\nfed"
     host.wait(host.start(made), TIMEOUT_S)
-    wait_until(host, lambda: host.evaluate(IS_DRAWN) >= 3, "pictures")
+    wait_until(host, lambda: host.evaluate(COUNT_DRAWN_MAPS_SCRIPT) >= 3, "pictures")
     click(host, ".nbg-chosen-source")
     for source in (
         feed_dataset,
@@ -97,23 +104,23 @@ def feed_all_sources(host: Host) -> None:
 
 def click(host: Host, selector: str) -> None:
     """Click an element as soon as it exists and is enabled."""
-    wait_until(host, lambda: host.evaluate(CLICK_ELEMENT, selector), selector)
+    wait_until(host, lambda: host.evaluate(CLICK_ELEMENT_SCRIPT, selector), selector)
 
 
 def scroll_into_view(host: Host, selector: str) -> list[float]:
     """Scroll an element into view and return its box. Sources feed only while visible."""
-    wait_until(host, lambda: host.evaluate(SCROLL_INTO_VIEW, selector), selector)
-    host.pause(SETTLED_MS)
-    place: list[float] = host.evaluate(SCROLL_INTO_VIEW, selector)
+    wait_until(host, lambda: host.evaluate(SCROLL_INTO_VIEW_SCRIPT, selector), selector)
+    host.pause(SYNC_WAIT_MS)
+    place: list[float] = host.evaluate(SCROLL_INTO_VIEW_SCRIPT, selector)
     return place
 
 
-def preview_selector(part: str) -> str:
+def preview_selector(css_suffix: str) -> str:
     """The selector of a video or camera preview.
 
     The preview is the `video` element, or on a software renderer the network's input.
     """
-    return f".nbg-{part} .nbg-source-picture > *"
+    return f".nbg-{css_suffix} .nbg-source-picture > *"
 
 
 def select_source(host: Host, kind: str) -> None:
@@ -130,7 +137,7 @@ def wait_for_kernel(host: Host, expression: str) -> None:
 def save_shown_picture(host: Host, selector: str) -> Iterator[str]:
     """Save the displayed picture to a temporary file; yield its path."""
     with tempfile.NamedTemporaryFile(suffix=".png") as file:
-        url = host.evaluate(GRAB_PICTURE, selector)
+        url = host.evaluate(GRAB_PICTURE_SCRIPT, selector)
         Path(file.name).write_bytes(base64.b64decode(url.partition(",")[2]))
         yield file.name
 
@@ -139,7 +146,7 @@ def pause_source(host: Host) -> None:
     """Pause the source; its last picture stays displayed."""
     click(host, "[aria-label='Pause the source']")
     wait_for_kernel(host, "not fed.source.playing")
-    host.pause(SETTLED_MS)
+    host.pause(SYNC_WAIT_MS)
 
 
 def feed_dataset(host: Host) -> None:
@@ -175,9 +182,9 @@ def feed_picture(host: Host) -> None:
     file = BytesIO()
     shown.save(file, "PNG")
     select_source(host, "picture")
-    wait_until(host, lambda: host.evaluate(READ_TEXT, ".nbg-drop"), "the field for a file")
+    wait_until(host, lambda: host.evaluate(READ_TEXT_SCRIPT, ".nbg-drop"), "the field for a file")
     host.evaluate(
-        CHOOSE_FILE, [base64.b64encode(file.getvalue()).decode(), "random.png", "image/png"]
+        CHOOSE_FILE_SCRIPT, [base64.b64encode(file.getvalue()).decode(), "random.png", "image/png"]
     )
     wait_for_kernel(host, "getattr(fed.source, 'title', '') == 'random.png'")
     with tempfile.NamedTemporaryFile(suffix=".png") as given:
@@ -188,7 +195,7 @@ def feed_picture(host: Host) -> None:
 def feed_video(host: Host) -> None:
     """Python sets a video and the page plays it; when paused, the visible frame is the input."""
     with tempfile.NamedTemporaryFile(suffix=".webm") as file:
-        Path(file.name).write_bytes(base64.b64decode(host.evaluate(RECORD_CANVAS)))
+        Path(file.name).write_bytes(base64.b64decode(host.evaluate(RECORD_CANVAS_SCRIPT)))
         run_cell(host, f"fed.input = nbglcnn.Video({file.name!r})")
     scroll_into_view(host, preview_selector("film"))
     wait_for_kernel(host, "fed.source.owner")
@@ -208,7 +215,7 @@ def feed_drawing(host: Host) -> None:
         host.mouse.move(left + part * width, top + part * height)
     host.mouse.up()
     wait_for_kernel(host, "fed.source.owner")
-    host.pause(SETTLED_MS)
+    host.pause(SYNC_WAIT_MS)
     with save_shown_picture(host, paper) as path:
         run_cell(host, f"assert_drawing_input(fed, {SEED}, {path!r})")
 
@@ -224,7 +231,7 @@ def feed_latent(host: Host) -> None:
         f"assert_latent_output(fed, {SEED}, {data})",
     )
     ring = [".nbg-latent-ring", "ArrowRight"]
-    wait_until(host, lambda: host.evaluate(PRESS_KEY, ring), "the ring on the plane")
+    wait_until(host, lambda: host.evaluate(PRESS_KEY_SCRIPT, ring), "the ring on the plane")
     wait_for_kernel(host, "not np.array_equal(fed.source.code, fed.source.codes[3])")
     run_cell(host, f"assert_latent_output(fed, {SEED}, {data})\nfed.source = None")
 
@@ -232,11 +239,13 @@ def feed_latent(host: Host) -> None:
 def feed_camera(host: Host) -> None:
     """A click starts the camera; closing the Viewer stops it."""
     run_cell(host, "fed.input = nbglcnn.Webcam()")
-    host.evaluate(KEEP_TRACKS)
+    host.evaluate(RECORD_CAMERA_TRACKS_SCRIPT)
     click(host, ".nbg-camera .nbg-main-button")
     scroll_into_view(host, ".nbg-camera")
     wait_until(
-        host, lambda: "pictures/s" in host.evaluate(READ_TEXT, ".nbg-camera"), "live pictures"
+        host,
+        lambda: "pictures/s" in host.evaluate(READ_TEXT_SCRIPT, ".nbg-camera"),
+        "live pictures",
     )
     wait_for_kernel(host, "fed.source.owner")
     pause_source(host)
@@ -244,9 +253,9 @@ def feed_camera(host: Host) -> None:
         run_cell(host, f"assert_picture_input(fed, {SEED}, {path!r}, mirrored=True)")
     click(host, "[aria-label='Play the source']")
     wait_for_kernel(host, "fed.source.playing")
-    if (lights := host.evaluate(TRACK_STATES)) != ["live"]:
+    if (lights := host.evaluate(TRACK_STATES_SCRIPT)) != ["live"]:
         raise AssertionError(f"the camera's tracks are {lights}")
     run_cell(host, "fed.close()")
     wait_until(
-        host, lambda: host.evaluate(TRACK_STATES) == ["ended"], "the camera's light goes out"
+        host, lambda: host.evaluate(TRACK_STATES_SCRIPT) == ["ended"], "the camera's light goes out"
     )

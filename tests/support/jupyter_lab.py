@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 from playwright.sync_api import Browser, Page, TimeoutError
 
-from browsers import VISIBLE_MAPS, watch_external_requests
+from browsers import VISIBLE_MAPS_SCRIPT, watch_external_requests
 from servers import TIMEOUT_S, free_port, running_server
 
 TOKEN = "nbglcnn"
 RESTART_TIMEOUT_S = 10  # for a kernel to start, if the page notices it at all
 DEFAULT_KERNEL = "python3"  # the kernel of this Python
-FORK_SERVER = str(Path(__file__).with_name("kernel_fork_server.py"))
-FORK_COMMAND = ("-I", "-S", FORK_SERVER)
+FORK_SERVER_FILE = str(Path(__file__).with_name("kernel_fork_server.py"))
+FORK_COMMAND = ("-I", "-S", FORK_SERVER_FILE)
 
 # Settings that stop JupyterLab from fetching news.
 LAB_SETTINGS = {"@jupyterlab/apputils-extension/notification": {"fetchNews": "false"}}
@@ -103,7 +103,7 @@ WAIT_IDLE_SCRIPT = """async (ms) => {
     await new Promise((done) => setTimeout(done, 500));
     left = missing();
   }
-}""".replace("SEEN_MAPS", f"({VISIBLE_MAPS})")
+}""".replace("SEEN_MAPS", f"({VISIBLE_MAPS_SCRIPT})")
 LAB_SCRIPT = """
 window.lab = {
   panel: () => window.jupyterapp.shell.currentWidget,
@@ -189,7 +189,7 @@ class LabServer:
     process: subprocess.Popen[bytes]
     notebook_count: int = 0
     log: Path = field(default_factory=Path)
-    path: str = "lab/tree"  # path of its pages
+    url_path: str = "lab/tree"  # path of its pages
     environment: Mapping[str, str] = field(default_factory=dict)  # environment of Jupyter's kernels
 
     def open_notebook(
@@ -236,7 +236,7 @@ class Notebook:
 
     def open(self) -> None:
         """Load the page (again) and wait until the kernel is idle."""
-        self.page.goto(f"{self.lab.url}/{self.lab.path}/{self.file.name}?token={TOKEN}&reset")
+        self.page.goto(f"{self.lab.url}/{self.lab.url_path}/{self.file.name}?token={TOKEN}&reset")
         self.wait_ready()
 
     def wait_ready(self) -> None:
@@ -298,9 +298,9 @@ class Notebook:
         left = self.page.evaluate(WAIT_IDLE_SCRIPT, TIMEOUT_S * 1000)
         assert left == "", f"the page does not come to rest: {left}"
 
-    def clear(self, first: int = 0) -> None:
-        """Delete cells from `first` on: with fifty, each cell takes JupyterLab twice as long."""
-        self.page.evaluate("first => window.lab.clear(first)", first)
+    def delete_cells(self, first_index: int = 0) -> None:
+        """Delete cells from `first_index` on: fifty make each cell twice as slow."""
+        self.page.evaluate("first => window.lab.clear(first)", first_index)
 
     def rerun(self, index: int) -> Outputs:
         """Run a cell again."""
@@ -344,13 +344,13 @@ class Notebook:
         self.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
         return self.file.stat().st_size
 
-    def change_theme(self, word: str) -> None:
+    def change_theme(self, theme: str) -> None:
         """Switch JupyterLab to "Light" or "Dark", and wait until a Viewer has followed."""
         self.page.evaluate(
             "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })",
-            f"JupyterLab {word}",
+            f"JupyterLab {theme}",
         )
-        self.page.locator(f".nbglcnn[data-theme={word.lower()}]").first.wait_for()
+        self.page.locator(f".nbglcnn[data-theme={theme.lower()}]").first.wait_for()
 
     def view_texts(self) -> list[str]:
         """The text of every Viewer on the page."""
@@ -429,13 +429,13 @@ def running_lab(
             running_server(command, health, log, environment, signals=signals)
         )
         path = "lab/tree" if application == "jupyterlab" else "notebooks"
-        yield LabServer(url, root, process, log=log, path=path, environment=environment)
+        yield LabServer(url, root, process, log=log, url_path=path, environment=environment)
 
 
 @contextmanager
 def kernel_fork_server(folder: Path, environment: Mapping[str, str]) -> Iterator[None]:
     """Run the process from which warm kernels are forked, until its stdin closes."""
-    command = [sys.executable, FORK_SERVER, str(folder / "warm")]
+    command = [sys.executable, FORK_SERVER_FILE, str(folder / "warm")]
     with (folder / "warm.log").open("wb") as log:
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment

@@ -15,13 +15,13 @@ import signal
 import socket
 import sys
 
-MAX_MESSAGE = 1 << 17  # bytes of a request, which holds a kernel's environment
+MAX_MESSAGE_BYTES = 1 << 17  # bytes of a request, which holds a kernel's environment
 
 
-def serve(path: str) -> None:
+def serve(socket_path: str) -> None:
     """Fork a kernel for each client until stdin closes."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-        listener.bind(path)
+        listener.bind(socket_path)
         listener.listen(16)  # clients queue during the imports
         import_packages()
         kernels: dict[int, tuple[socket.socket, int, int]] = {}  # keyed by both descriptors
@@ -66,12 +66,12 @@ def import_packages() -> None:
     gc.freeze()
 
 
-def fork_kernel(client: socket.socket, others: list[socket.socket]) -> int:
+def fork_kernel(client: socket.socket, other_sockets: list[socket.socket]) -> int:
     """Fork a kernel process that takes over the client's environment and standard streams."""
-    request, streams, _, _ = socket.recv_fds(client, MAX_MESSAGE, 3)
+    request, streams, _, _ = socket.recv_fds(client, MAX_MESSAGE_BYTES, 3)
     pid = os.fork()
     if pid == 0:
-        for other in (client, *others):
+        for other in (client, *other_sockets):
             other.close()
         run_kernel(streams, **json.loads(request))
     for stream in streams:
@@ -110,10 +110,10 @@ def run_kernel(
 
 
 def end_kernel(
-    kernels: dict[int, tuple[socket.socket, int, int]], one: tuple[socket.socket, int, int]
+    kernels: dict[int, tuple[socket.socket, int, int]], kernel: tuple[socket.socket, int, int]
 ) -> None:
     """End both the kernel and its client, because one of them has ended."""
-    client, pid, descriptor = one
+    client, pid, descriptor = kernel
     os.kill(pid, signal.SIGKILL)  # not yet reaped, so the pid is still valid
     _, status = os.waitpid(pid, 0)
     del kernels[client.fileno()], kernels[descriptor]
@@ -123,10 +123,10 @@ def end_kernel(
     client.close()
 
 
-def relay_kernel(path: str, *arguments: str) -> int:
+def relay_kernel(socket_path: str, *arguments: str) -> int:
     """Act as the kernel process for Jupyter; return the kernel's exit status."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
-        server.connect(path)
+        server.connect(socket_path)
         request = {"environment": {**os.environ}, "folder": os.getcwd(), "arguments": arguments}
         socket.send_fds(server, [json.dumps(request).encode()], [0, 1, 2])
         pid = int(server.recv(16))

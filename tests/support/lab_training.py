@@ -23,7 +23,7 @@ x[np.arange(60), 0, y, 3:9] = 255
 """
 
 
-def make_training() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
+def make_model_and_data() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
     """Create the model of `SETUP_CELL`, its examples and labels in this process."""
     found: dict[str, object] = {}
     exec(SETUP_CELL, found)
@@ -37,31 +37,31 @@ def read_json(notebook: Notebook, expression: str) -> object:
 
 
 # A cell that polls while an expression is true.
-WAIT_WHILE = "import asyncio\nwhile {}: await asyncio.sleep(0.05)"
+WAIT_WHILE_CELL = "import asyncio\nwhile {}: await asyncio.sleep(0.05)"
 
 
 def start_paused_training(notebook: Notebook, options: str = "") -> None:
     """Start a training that pauses after its 4th step, for comparison with PyTorch."""
     notebook.run("viewer = Viewer(model, torch.rand(1, 1, 14, 14), timeout=60)\nviewer")
-    train_shown_viewer(notebook, options)
+    start_training_in_viewer(notebook, options)
 
 
-def train_shown_viewer(notebook: Notebook, options: str = "") -> None:
+def start_training_in_viewer(notebook: Notebook, options: str = "") -> None:
     """Start the training of `start_paused_training` in the existing Viewer."""
     notebook.run(
         "training = viewer.train((x, y), 'cross_entropy', nbglcnn.SGD(0.05, momentum=0.9), 16,\n"
         f"                        shuffle=False, held_out=0.2{options})\n"
         "training.pause()"
     )
-    notebook.run(WAIT_WHILE.format("not viewer._training['training']['owner']"))
+    notebook.run(WAIT_WHILE_CELL.format("not viewer._training['training']['owner']"))
     run_steps(notebook, "4 - training.step_count", 4)
 
 
-def run_steps(notebook: Notebook, count: str, until: int) -> None:
-    """Run `count` steps, and wait until the total is `until`."""
+def run_steps(notebook: Notebook, count: str, total_steps: int) -> None:
+    """Run `count` steps, and wait until the total is `total_steps`."""
     notebook.run(
         f"if {count} > 0: training.step({count})\n"
-        + WAIT_WHILE.format(f"training.step_count < {until}")
+        + WAIT_WHILE_CELL.format(f"training.step_count < {total_steps}")
     )
 
 
@@ -70,7 +70,7 @@ def train_in_torch(phases: list[tuple[int, int, tuple[str, ...]]]) -> tuple[nn.M
 
     Returns the model and its losses.
     """
-    model, x, y = make_training()
+    model, x, y = make_model_and_data()
     model.train()
     optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
     losses = []
@@ -90,7 +90,7 @@ def train_in_torch(phases: list[tuple[int, int, tuple[str, ...]]]) -> tuple[nn.M
 
 def train_bent_in_torch(rates: list[float], factors: list[float]) -> tuple[nn.Module, list[float]]:
     """Train with a learning rate per step and a bend factor on channels 1 and 6 of "2"."""
-    model, x, y = make_training()
+    model, x, y = make_model_and_data()
     model.train()
     losses: list[float] = []
 

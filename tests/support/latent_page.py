@@ -25,7 +25,7 @@ CLASS_NAMES = list(datasets.FASHION_MNIST_CLASSES)
 
 
 @cache
-def trained_fashion() -> SimpleNamespace:
+def trained_autoencoder_data() -> SimpleNamespace:
     """The trained autoencoder with its test pictures, and many noisy copies of them."""
     model, (images, labels) = load_autoencoder(), load_images()
     network = Network(model, images[:1], observe="all", precision="float32")
@@ -59,7 +59,7 @@ def open_workbench(
     show: Callable[..., ViewsPage], width: int = 1200, latent: Latent | None = None
 ) -> ViewsPage:
     """Open a page with the autoencoder and a latent as its source."""
-    found = trained_fashion()
+    found = trained_autoencoder_data()
     given = latent or Latent("encoder.6", found.images, found.labels, CLASS_NAMES)
     opened, blobs = latents.open_latent(found.network, given)
     source = msgspec.structs.replace(opened.to_record(given.layer), **blobs.record_fields())

@@ -4,7 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from nbglcnn.codegen.builder import FLATTEN, FLATTEN_STRIPS, UNFLATTEN, WIDTH_SLOT, flat_size
+from nbglcnn.codegen.builder import (
+    FLATTEN_SHADER,
+    FLATTEN_STRIPS_SHADER,
+    UNFLATTEN_SHADER,
+    WIDTH_SLOT,
+    row_major_texture_size,
+)
 from nbglcnn.codegen.glsl import program_source
 from nbglcnn.codegen.uniform_slots import parse_slots, write_uniforms
 from nbglcnn.lowering.lower import flatten_constants
@@ -32,11 +38,13 @@ LAYOUTS = {
 }
 
 
-def uniform_block(output: Layout | None, given: Layout | None = None, width: int = 0) -> bytes:
+def uniform_block(
+    output: Layout | None, input_layout: Layout | None = None, width: int = 0
+) -> bytes:
     """The uniforms of one pass: `struct Layout` o, x[0]..x[3], then ivec4 i[8] and vec4 f[4]."""
     words = np.zeros(p.UNIFORM_BYTES // 4, "<i4")
     words[:16] = output.to_words() if output else 0
-    words[16:32] = given.to_words() if given else 0
+    words[16:32] = input_layout.to_words() if input_layout else 0
     write_uniforms(words, parse_slots(WIDTH_SLOT), {"width": width})
     return words.tobytes()
 
@@ -47,15 +55,15 @@ def layout_plan(layout: Layout, nchw: NCHW | None = None, **fields: Any) -> p.Pl
     `fields` override header fields.
     """
     count = int(np.prod(layout.nchw))
-    width, height = flat_size(count)
+    width, height = row_major_texture_size(count)
     uniforms = uniform_block(layout, None, width) + uniform_block(None, layout, width)
     layers = layout.size[2]
     cut = {"WRAPPED": layout.max_side} if layout.max_side else {}
-    flatten = FLATTEN_STRIPS if cut else FLATTEN
+    flatten = FLATTEN_STRIPS_SHADER if cut else FLATTEN_SHADER
     programs = (
         p.Program(
             "unflatten",
-            program_source(UNFLATTEN, ["x0"], layout, cut),
+            program_source(UNFLATTEN_SHADER, ["x0"], layout, cut),
             ("x0",),
             layers,
         ),

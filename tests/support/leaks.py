@@ -9,7 +9,7 @@ from jupyter_lab import Notebook
 
 # The listeners that the bundle adds. Their stack traces name a blob: URL, from which anywidget
 # loads the bundle; JupyterLab's code has http: URLs.
-COUNT_LISTENERS = """
+COUNT_LISTENERS_SCRIPT = """
 const known = new WeakMap();
 const targets = [];
 const of = (target, type, options) => {
@@ -40,7 +40,7 @@ EventTarget.prototype.removeEventListener = function (type, listener, options) {
 };
 """
 # The bundle's pending timers: neither fired nor cleared.
-COUNT_TIMERS = """
+COUNT_TIMERS_SCRIPT = """
 const pending = new Set();
 for (const [set, clear] of [["setTimeout", "clearTimeout"], ["setInterval", "clearInterval"]]) {
   const { [set]: start, [clear]: stop } = window;
@@ -63,31 +63,32 @@ for (const [set, clear] of [["setTimeout", "clearTimeout"], ["setInterval", "cle
 }
 window.pending = () => pending.size;
 """
-PAGE_COUNTS = """() => {
+COUNT_PAGE_OBJECTS_SCRIPT = """() => {
   const [store] = [...globalThis[Symbol.for("nbglcnn.v1")].values()];
   return { ...store.device.liveObjects, users: store.deviceUsers, blobs: store.blobs.size,
            listeners: window.heard(), contexts: window.probe.contexts.length };
 }"""
 # Messages with a pending reply in JupyterLab, by kernel connection: it keeps them and their
 # buffers.
-COUNT_PENDING_REPLIES = """() => [...window.jupyterapp.serviceManager.kernels._kernelConnections]
-  .reduce((sum, connection) => sum + connection._futures.size, 0)"""
+COUNT_PENDING_REPLIES_SCRIPT = """() => [
+  ...window.jupyterapp.serviceManager.kernels._kernelConnections
+].reduce((sum, connection) => sum + connection._futures.size, 0)"""
 # V8's compiled code grows for hundreds of runs, the more code the more: by 12 kB per run of a cell
 # with a Viewer. With its compilers off and feedback allocated from a function's first call, the
 # remaining growth is the page's own.
-PLAIN_V8 = (
+DETERMINISTIC_V8_FLAGS = (
     "--js-flags=--no-opt --no-maglev --no-sparkplug "
     "--no-lazy-feedback-allocation --no-flush-bytecode"
 )
 # A minimal widget as the baseline for a Viewer: JupyterLab itself keeps 23 kB per run.
-BARE_WIDGET = """import anywidget
+BARE_WIDGET_CELL = """import anywidget
 class Bare(anywidget.AnyWidget): _esm = "export default { render() {} };"
 """
 # Wait with locators: the handle of wait_for_selector retains an element and its references.
-DRAWN_VIEWER = ".nbglcnn[data-phase=ready] canvas[data-drawn]"
+DRAWN_VIEWER_SELECTOR = ".nbglcnn[data-phase=ready] canvas[data-drawn]"
 # Runs in the kernel; `print(*alive())` prints the number of objects of each of the CLASSES.
-CLASSES = ("Viewer", "Connection", "Plan")
-COUNT_KERNEL_OBJECTS = f"""
+COUNTED_CLASSES = ("Viewer", "Connection", "Plan")
+COUNT_KERNEL_OBJECTS_CELL = f"""
 import gc
 from nbglcnn.plan.schema import Plan
 from nbglcnn.widget.connection import Connection
@@ -96,13 +97,13 @@ gc.freeze()  # what is here already need not be looked at again
 def alive():
     gc.collect()
     kinds = [type(one) for one in gc.get_objects()]
-    return [sum(kind.__name__ == name for kind in kinds) for name in {CLASSES!r}]
+    return [sum(kind.__name__ == name for kind in kinds) for name in {COUNTED_CLASSES!r}]
 """
 
 
 def page_counts(page: Page) -> dict[str, int]:
     """The live objects in the page: WebGL objects by kind, blobs, listeners, contexts."""
-    found: dict[str, int] = page.evaluate(PAGE_COUNTS)
+    found: dict[str, int] = page.evaluate(COUNT_PAGE_OBJECTS_SCRIPT)
     return found
 
 
@@ -126,7 +127,7 @@ def bare_widget_growth(
     With several cells, run in turn, the growth includes the toolbar buttons that JupyterLab keeps
     for each cell that was active.
     """
-    shown = [notebook.start(BARE_WIDGET + "display(Bare())") for _ in range(cells)]
+    shown = [notebook.start(BARE_WIDGET_CELL + "display(Bare())") for _ in range(cells)]
     for cell in shown:
         notebook.wait(cell)
     rows = []
@@ -156,7 +157,9 @@ class ObjectCounter:
             alive = [
                 int(word) for word in self._notebook.evaluate_silently("print(*alive())").split()
             ]
-            found = dict(zip(CLASSES, alive, strict=True)) | page_counts(self._notebook.page)
+            found = dict(zip(COUNTED_CLASSES, alive, strict=True)) | page_counts(
+                self._notebook.page
+            )
             if all(found[name] <= least for name, least in self._minimums.items()):
                 break
             self._notebook.page.wait_for_timeout(150)
@@ -164,6 +167,8 @@ class ObjectCounter:
         return found
 
 
-def growth_rates(at: Sequence[float], rows: Sequence[dict[str, int]]) -> dict[str, float]:
-    """The growth of each counter per unit of `at`, by a linear fit."""
-    return {name: float(np.polyfit(at, [row[name] for row in rows], 1)[0]) for name in rows[0]}
+def growth_rates(positions: Sequence[float], rows: Sequence[dict[str, int]]) -> dict[str, float]:
+    """The growth of each counter per unit of `positions`, by a linear fit."""
+    return {
+        name: float(np.polyfit(positions, [row[name] for row in rows], 1)[0]) for name in rows[0]
+    }

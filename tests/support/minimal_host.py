@@ -87,7 +87,7 @@ class HostFrames:
         """Queue a message from Python for the frames."""
         self.pending_messages.append((content, [base64.b64encode(one).decode() for one in buffers]))
 
-    def carry_messages(self) -> None:
+    def deliver_messages(self) -> None:
         """Deliver all queued messages in both directions."""
         for frame in self.frames:
             for content, buffers in frame.evaluate("() => window.host.take()"):
@@ -101,12 +101,12 @@ class HostFrames:
                 )
         self.frames[0].page.wait_for_timeout(10)
 
-    def wait_until(self, done: Callable[[], bool]) -> None:
+    def wait_until(self, condition: Callable[[], bool]) -> None:
         """Deliver messages until a condition holds."""
         end = time.monotonic() + TIMEOUT_S
-        while not done():
+        while not condition():
             assert time.monotonic() < end
-            self.carry_messages()
+            self.deliver_messages()
 
     def read(self) -> dict[str, Any]:
         """Read every value of the network from a page."""

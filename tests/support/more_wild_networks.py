@@ -13,20 +13,20 @@ from functools import partial
 from typing import Any
 
 from wild_networks import (
-    Network,
     Shape,
+    WildNetwork,
     _construct,
     _first_output,
+    _make_torchvision,
     _TensorModule,
-    _torchvision,
     _with_timestep,
     picture_shapes,
 )
 
 
-def more_networks() -> dict[str, Network]:
+def more_networks() -> dict[str, WildNetwork]:
     """All these networks by name."""
-    found: dict[str, Network] = {}
+    found: dict[str, WildNetwork] = {}
     for source in (
         _pytorchcv_networks,
         _metric_networks,
@@ -39,7 +39,7 @@ def more_networks() -> dict[str, Network]:
     return found
 
 
-PYTORCHCV = """
+PYTORCHCV_NETWORKS = """
     airnet50_1x64d_r16:224 bagnet9:224 bam_resnet18:224 bninception:224 cbam_resnet18:224
     channelnet:224 condensenet74_c8_g8:224 darknet_tiny:224 diaresnet10:224 dicenet_wd5:224
     diracnet18v2:224 drnc26:224 espnetv2_wd2:224 fdmobilenet_wd4:224 fishnet99:224 hardnet39ds:224
@@ -59,9 +59,9 @@ PYTORCHCV = """
 FIXED_SIZE = ("cityscapes", "celebamaskhq", "_coco", "dicenet")
 
 
-def _pytorchcv_networks() -> dict[str, Network]:
+def _pytorchcv_networks() -> dict[str, WildNetwork]:
     found = {}
-    for entry in PYTORCHCV.split():
+    for entry in PYTORCHCV_NETWORKS.split():
         name, text = entry.split(":")
         size = int(text)
         more: dict[str, Any] = {"pretrained": False}
@@ -69,13 +69,13 @@ def _pytorchcv_networks() -> dict[str, Network]:
             more["return_heatmap"] = True  # else its last block decodes keypoints in a loop
         if any(part in name for part in FIXED_SIZE):
             more["in_size"] = (size, size)
-        build = partial(_pytorchcv, name, **more)
+        build = partial(_make_pytorchcv, name, **more)
         channels = 1 if name == "superpointnet" else 3
-        found[f"pytorchcv/{name}"] = Network(build, picture_shapes(size, channels))
+        found[f"pytorchcv/{name}"] = WildNetwork(build, picture_shapes(size, channels))
     return found
 
 
-def _pytorchcv(name: str, **arguments: Any) -> Any:
+def _make_pytorchcv(name: str, **arguments: Any) -> Any:
     return importlib.import_module("pytorchcv.model_provider").get_model(name, **arguments)
 
 
@@ -85,49 +85,49 @@ METRIC_NETWORKS = """
 """
 
 
-def _metric_networks() -> dict[str, Network]:
+def _metric_networks() -> dict[str, WildNetwork]:
     found = {}
     for name in METRIC_NETWORKS.split():
         size = 176 if name == "MultiScaleSSIMLoss" else 64
         count = 1 if name == "TVLoss" else 2
-        found[f"piq/{name}"] = Network(
+        found[f"piq/{name}"] = WildNetwork(
             partial(_construct, "piq", name), picture_shapes(size) * count
         )
     for name in ("alex", "squeeze", "vgg"):
         build = partial(
             _construct, "lpips", "LPIPS", net=name, pretrained=False, pnet_rand=True, verbose=False
         )
-        found[f"lpips/{name}"] = Network(build, picture_shapes(64) * 2)
+        found[f"lpips/{name}"] = WildNetwork(build, picture_shapes(64) * 2)
     return found
 
 
-def _small_package_networks() -> dict[str, Network]:
+def _small_package_networks() -> dict[str, WildNetwork]:
     found = {}
     for name, size in {"PNet": 24, "RNet": 24, "ONet": 48}.items():
         build = partial(_construct, "facenet_pytorch.models.mtcnn", name, pretrained=False)
-        found[f"facenet/{name}"] = Network(build, picture_shapes(size))
+        found[f"facenet/{name}"] = WildNetwork(build, picture_shapes(size))
     build = partial(
         _construct, "facenet_pytorch", "InceptionResnetV1", classify=True, num_classes=5
     )
-    found["facenet/InceptionResnetV1"] = Network(build, picture_shapes(96))
+    found["facenet/InceptionResnetV1"] = WildNetwork(build, picture_shapes(96))
     for name in ("carn_m", "edsr_r16f64", "ninasr_b0", "rcan_b20r10g", "rdn_a", "vdsr"):
         build = partial(
             _construct, "torchsr.models", name.split("_b20")[0], scale=2, pretrained=False
         )
-        found[f"torchsr/{name}"] = Network(build, picture_shapes(24))
+        found[f"torchsr/{name}"] = WildNetwork(build, picture_shapes(24))
     for causal in (True, False):
         build = partial(
             _construct, "pytorch_tcn", "TCN", num_inputs=4, num_channels=[8, 8, 16], causal=causal
         )
-        found[f"pytorch-tcn/TCN{' causal' if causal else ''}"] = Network(build, ((1, 4, 48),))
+        found[f"pytorch-tcn/TCN{' causal' if causal else ''}"] = WildNetwork(build, ((1, 4, 48),))
     for name in ("resnet18", "mobilenet_v2", "densenet121", "alexnet"):
         build = partial(_construct, "antialiased_cnns", name, pretrained=False)
-        found[f"antialiased_cnns/{name}"] = Network(build, picture_shapes(128))
+        found[f"antialiased_cnns/{name}"] = WildNetwork(build, picture_shapes(128))
     found.update(_nnunet_networks())
     return found
 
 
-def _nnunet_networks() -> dict[str, Network]:
+def _nnunet_networks() -> dict[str, WildNetwork]:
     import torch
 
     home = "dynamic_network_architectures.architectures.unet"
@@ -143,13 +143,13 @@ def _nnunet_networks() -> dict[str, Network]:
         }  # fmt: skip
         shapes = ((1, 1, *(16,) * axes),)
         plain = partial(_construct, home, "PlainConvUNet", n_conv_per_stage=2, **given)
-        found[f"nnU-Net/PlainConvUNet {axes}-D"] = Network(plain, shapes)
+        found[f"nnU-Net/PlainConvUNet {axes}-D"] = WildNetwork(plain, shapes)
         residual = partial(_construct, home, "ResidualEncoderUNet", n_blocks_per_stage=1, **given)
-        found[f"nnU-Net/ResidualEncoderUNet {axes}-D"] = Network(residual, shapes)
+        found[f"nnU-Net/ResidualEncoderUNet {axes}-D"] = WildNetwork(residual, shapes)
     return found
 
 
-def _vit_pytorch_networks() -> dict[str, Network]:
+def _vit_pytorch_networks() -> dict[str, WildNetwork]:
     plain = {"num_classes": 5, "dim": 32, "depth": 2, "heads": 2, "mlp_dim": 48}
     of_parts = {"image_size": 32, "patch_size": 8, **plain}
     builders: dict[str, tuple[str, dict[str, Any], int]] = {
@@ -184,16 +184,16 @@ def _vit_pytorch_networks() -> dict[str, Network]:
     for name, (module, given, size) in builders.items():
         build = partial(_construct, f"vit_pytorch.{module}", name, **given)
         shapes = ((1, 3, 4, size, size),) if name == "ViViT" else picture_shapes(size)
-        found[f"vit-pytorch/{name}"] = Network(build, shapes)
+        found[f"vit-pytorch/{name}"] = WildNetwork(build, shapes)
     return found
 
 
-def _detector_networks() -> dict[str, Network]:
+def _detector_networks() -> dict[str, WildNetwork]:
     """Detectors up to the box selection: backbone, pyramid and heads."""
 
     def detector(name: str) -> Callable[[], Any]:
         def built() -> Any:
-            whole = _torchvision(name, weights_backbone=None)
+            whole = _make_torchvision(name, weights_backbone=None)
 
             def call(net: Any, x: Any) -> Any:
                 features = list(net.backbone(x).values())
@@ -209,10 +209,12 @@ def _detector_networks() -> dict[str, Network]:
         "ssdlite320_mobilenet_v3_large": 64, "ssd300_vgg16": 300,
         "fasterrcnn_mobilenet_v3_large_fpn": 64, "fasterrcnn_resnet50_fpn_v2": 64,
     }  # fmt: skip
-    found = {f"torchvision/{n}": Network(detector(n), picture_shapes(s)) for n, s in sizes.items()}
+    found = {
+        f"torchvision/{n}": WildNetwork(detector(n), picture_shapes(s)) for n, s in sizes.items()
+    }
 
     def masks(part: str) -> Any:
-        net = _torchvision(f"{part}rcnn_resnet50_fpn", weights_backbone=None).roi_heads
+        net = _make_torchvision(f"{part}rcnn_resnet50_fpn", weights_backbone=None).roi_heads
         heads = {"mask": ("mask_head", "mask_predictor"),
                  "keypoint": ("keypoint_head", "keypoint_predictor")}[part]  # fmt: skip
         import torch
@@ -221,11 +223,11 @@ def _detector_networks() -> dict[str, Network]:
 
     for part in ("mask", "keypoint"):
         build = partial(masks, part)
-        found[f"torchvision/{part}rcnn heads"] = Network(build, ((2, 256, 14, 14),))
+        found[f"torchvision/{part}rcnn heads"] = WildNetwork(build, ((2, 256, 14, 14),))
     return found
 
 
-def _diffusers_networks() -> dict[str, Network]:
+def _diffusers_networks() -> dict[str, WildNetwork]:
     of = partial(partial, _construct, "diffusers")
     down = {"block_out_channels": (32, 64), "layers_per_block": 1, "norm_num_groups": 8}
     text = {"encoder_hidden_states": (1, 7, 16)}
@@ -292,35 +294,35 @@ def _diffusers_networks() -> dict[str, Network]:
                      decoder_down_block_types=("ResnetDownsampleBlock2D",) * 2,
                      decoder_up_block_types=("ResnetUpsampleBlock2D",) * 2)  # fmt: skip
     return {
-        "diffusers/ControlNetModel": Network(controlled, picture_shapes(16, 4)),
-        "diffusers/UNet3DConditionModel": Network(_with_timestep(moving, **text),
+        "diffusers/ControlNetModel": WildNetwork(controlled, picture_shapes(16, 4)),
+        "diffusers/UNet3DConditionModel": WildNetwork(_with_timestep(moving, **text),
                                                   ((1, 4, 2, 8, 8),)),
-        "diffusers/UNet1DModel": Network(_with_timestep(sound), ((1, 2, 64),)),
-        "diffusers/T2IAdapter": Network(
+        "diffusers/UNet1DModel": WildNetwork(_with_timestep(sound), ((1, 2, 64),)),
+        "diffusers/T2IAdapter": WildNetwork(
             lambda: _TensorModule.wrap(adapter(), lambda net, x: tuple(net(x))), picture_shapes(32)
         ),
-        "diffusers/AutoencoderOobleck": Network(_first_output(oobleck), ((1, 1, 128),)),
-        "diffusers/AutoencoderDC": Network(_first_output(deep), picture_shapes(32)),
-        "diffusers/AutoencoderKLTemporalDecoder": Network(
+        "diffusers/AutoencoderOobleck": WildNetwork(_first_output(oobleck), ((1, 1, 128),)),
+        "diffusers/AutoencoderDC": WildNetwork(_first_output(deep), picture_shapes(32)),
+        "diffusers/AutoencoderKLTemporalDecoder": WildNetwork(
             lambda: _TensorModule.wrap(
                 temporal(), lambda net, x: net.decode(net.encode(x)[0].mode(), num_frames=2)[0]
             ), ((2, 3, 16, 16),),
         ),
-        "diffusers/AutoencoderKLCogVideoX": Network(_first_output(video), ((1, 3, 1, 16, 16),)),
-        "diffusers/FluxTransformer2DModel": Network(_flux(flux), ((1, 16, 4),)),
-        "diffusers/SD3Transformer2DModel": Network(
-            lambda: _TensorModule.wrap(sd3(), _sd3), picture_shapes(16, 4)
+        "diffusers/AutoencoderKLCogVideoX": WildNetwork(_first_output(video), ((1, 3, 1, 16, 16),)),
+        "diffusers/FluxTransformer2DModel": WildNetwork(_flux_builder(flux), ((1, 16, 4),)),
+        "diffusers/SD3Transformer2DModel": WildNetwork(
+            lambda: _TensorModule.wrap(sd3(), _call_sd3), picture_shapes(16, 4)
         ),
-        "diffusers/SanaTransformer2DModel": Network(
-            lambda: _TensorModule.wrap(sana(), _sana), picture_shapes(16, 4)
+        "diffusers/SanaTransformer2DModel": WildNetwork(
+            lambda: _TensorModule.wrap(sana(), _call_sana), picture_shapes(16, 4)
         ),
-        "diffusers/ConsistencyDecoder": Network(
+        "diffusers/ConsistencyDecoder": WildNetwork(
             _with_timestep(lambda: consistency().decoder_unet), picture_shapes(16, 7)
         ),
     }  # fmt: skip
 
 
-def _flux(build: Callable[[], Any]) -> Callable[[], Any]:
+def _flux_builder(build: Callable[[], Any]) -> Callable[[], Any]:
     def built() -> Any:
         import torch
 
@@ -334,21 +336,21 @@ def _flux(build: Callable[[], Any]) -> Callable[[], Any]:
     return built
 
 
-def _sd3(net: Any, x: Any) -> Any:
+def _call_sd3(net: Any, x: Any) -> Any:
     import torch
 
     words = torch.sin(torch.arange(7 * 32) * 1.0).view(1, 7, 32)
     return net(x, words, words[:, 0], torch.tensor([10]), return_dict=False)[0]
 
 
-def _sana(net: Any, x: Any) -> Any:
+def _call_sana(net: Any, x: Any) -> Any:
     import torch
 
     words = torch.sin(torch.arange(7 * 16) * 1.0).view(1, 7, 16)
     return net(x, words, torch.tensor([10]), return_dict=False)[0]
 
 
-def _kornia_networks() -> dict[str, Network]:
+def _kornia_networks() -> dict[str, WildNetwork]:
     def of(name: str, call: Callable[..., Any] | None = None, **given: Any) -> Callable[[], Any]:
         def built() -> Any:
             net = _construct("kornia.feature", name, **given)
@@ -358,27 +360,27 @@ def _kornia_networks() -> dict[str, Network]:
 
     patches: tuple[Shape, ...] = ((2, 1, 32, 32),)
     return {
-        "kornia/DISK": Network(
+        "kornia/DISK": WildNetwork(
             of("DISK", lambda net, x: tuple(net.heatmap_and_dense_descriptors(x))),
             picture_shapes(64)
         ),
-        "kornia/SIFTDescriptor": Network(of("SIFTDescriptor", patch_size=32), patches),
-        "kornia/DenseSIFTDescriptor": Network(of("DenseSIFTDescriptor"), picture_shapes(32, 1)),
-        "kornia/MKDDescriptor": Network(of("MKDDescriptor", whitening=None), patches),
-        "kornia/LAFAffNet": Network(of(
+        "kornia/SIFTDescriptor": WildNetwork(of("SIFTDescriptor", patch_size=32), patches),
+        "kornia/DenseSIFTDescriptor": WildNetwork(of("DenseSIFTDescriptor"), picture_shapes(32, 1)),
+        "kornia/MKDDescriptor": WildNetwork(of("MKDDescriptor", whitening=None), patches),
+        "kornia/LAFAffNet": WildNetwork(of(
             "LAFAffNetShapeEstimator", lambda net, x: net.features(x), pretrained=False), patches),
-        "kornia/CornerGFTT": Network(of("CornerGFTT"), picture_shapes(32, 1)),
-        "kornia/BlobDoG": Network(of("BlobDoG"), ((1, 1, 4, 32, 32),)),
-        "kornia/PatchDominantGradientOrientation": Network(
+        "kornia/CornerGFTT": WildNetwork(of("CornerGFTT"), picture_shapes(32, 1)),
+        "kornia/BlobDoG": WildNetwork(of("BlobDoG"), ((1, 1, 4, 32, 32),)),
+        "kornia/PatchDominantGradientOrientation": WildNetwork(
             of("PatchDominantGradientOrientation"), patches
         ),
-        "kornia/FilterResponseNorm2d": Network(
+        "kornia/FilterResponseNorm2d": WildNetwork(
             of("FilterResponseNorm2d", num_features=4), picture_shapes(16, 4)
         ),
     }  # fmt: skip
 
 
-def _monai_networks() -> dict[str, Network]:
+def _monai_networks() -> dict[str, WildNetwork]:
     of = partial(partial, _construct, "monai.networks.nets")
     flat = {"spatial_dims": 2, "in_channels": 1, "out_channels": 1}
     slices = picture_shapes(32, 1)
@@ -403,48 +405,52 @@ def _monai_networks() -> dict[str, Network]:
         return (*low, middle)
 
     return {
-        "monai/AutoencoderKL": Network(spade("AutoencoderKL", {**flat, **latent}, mean), slices),
-        "monai/SPADEAutoencoderKL": Network(
+        "monai/AutoencoderKL": WildNetwork(
+            spade("AutoencoderKL", {**flat, **latent}, mean), slices
+        ),
+        "monai/SPADEAutoencoderKL": WildNetwork(
             spade("SPADEAutoencoderKL", {**flat, **latent, "label_nc": 3}, mixed), slices
         ),
-        "monai/SPADENet": Network(
+        "monai/SPADENet": WildNetwork(
             spade("SPADENet", {**flat, "label_nc": 3, "input_shape": [32, 32], "channels": [8, 16],
                                "is_vae": False}, lambda net, x: net(_striped_labels(x) * x)[0]),
             slices,
         ),
-        "monai/ControlNet": Network(
+        "monai/ControlNet": WildNetwork(
             spade("ControlNet", {"spatial_dims": 2, "in_channels": 1, **noise,
                                  "conditioning_embedding_num_channels": (8,),
                                  "conditioning_embedding_in_channels": 1}, controlled), slices,
         ),
-        "monai/GlobalNet": Network(
+        "monai/GlobalNet": WildNetwork(
             of("GlobalNet", image_size=[32, 32], spatial_dims=2, in_channels=1,
                num_channel_initial=4, depth=2), slices,
         ),
-        "monai/LocalNet": Network(
+        "monai/LocalNet": WildNetwork(
             of("LocalNet", num_channel_initial=4, extract_levels=[0, 1], **flat), slices
         ),
-        "monai/DAF3D": Network(of("DAF3D", in_channels=1, out_channels=2), ((1, 1, 32, 32, 32),)),
-        "monai/Quicknat": Network(of("Quicknat", num_channels=1, num_filters=8), slices),
-        "monai/SEResNeXt50": Network(
+        "monai/DAF3D": WildNetwork(
+            of("DAF3D", in_channels=1, out_channels=2), ((1, 1, 32, 32, 32),)
+        ),
+        "monai/Quicknat": WildNetwork(of("Quicknat", num_channels=1, num_filters=8), slices),
+        "monai/SEResNeXt50": WildNetwork(
             of("SEResNext50", spatial_dims=2, in_channels=3, num_classes=4), picture_shapes(64)
         ),
-        "monai/Critic": Network(
+        "monai/Critic": WildNetwork(
             of("Critic", in_shape=(1, 32, 32), channels=(8, 16), strides=(2, 2)), slices
         ),
-        "monai/Regressor": Network(
+        "monai/Regressor": WildNetwork(
             of("Regressor", in_shape=(1, 32, 32), out_shape=(2,), channels=(8, 16), strides=(2, 2)),
             slices,
         ),
-        "monai/MILModel": Network(
+        "monai/MILModel": WildNetwork(
             of("MILModel", num_classes=3, mil_mode="att", pretrained=False), ((1, 3, 3, 64, 64),)
         ),
-        "monai/MaskedAutoEncoderViT encoder": Network(
+        "monai/MaskedAutoEncoderViT encoder": WildNetwork(
             lambda: _construct("monai.networks.nets", "MaskedAutoEncoderViT", in_channels=1,
                                img_size=(32, 32), patch_size=(8, 8), hidden_size=48, mlp_dim=96,
                                num_layers=1, num_heads=3, spatial_dims=2).blocks[0], ((1, 16, 48),),
         ),
-        "monai/DecoderOnlyTransformer block": Network(
+        "monai/DecoderOnlyTransformer block": WildNetwork(
             lambda: _construct("monai.networks.nets", "DecoderOnlyTransformer", num_tokens=16,
                                max_seq_len=16, attn_layers_dim=24, attn_layers_depth=1,
                                attn_layers_heads=2).blocks[0], ((1, 16, 24),),

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
-from bundle import bundle, node_path
+from bundle import bundle, search_path_with_node
 
-STATIC = Path("src") / "nbglcnn" / "static"
+STATIC_FOLDER = Path("src") / "nbglcnn" / "static"
 OutcomeKind = Literal["passed", "failed", "late", "broken"]
 
 
@@ -46,8 +46,8 @@ class CheckoutCopy:
             if (root / name).is_file():  # skip deleted but uncommitted files
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(root / name, folder / name)
-        if (root / STATIC).is_dir():
-            shutil.copytree(root / STATIC, folder / STATIC)
+        if (root / STATIC_FOLDER).is_dir():
+            shutil.copytree(root / STATIC_FOLDER, folder / STATIC_FOLDER)
         # Link all packages; only the bundle's stamp belongs to this copy.
         modules = root / "js" / "node_modules"
         (folder / "js" / "node_modules").mkdir(parents=True)
@@ -71,8 +71,8 @@ class CheckoutCopy:
             self._needs_bundle = False
             self._write(path, original_text)
             if kept.is_dir():
-                shutil.rmtree(self.folder / STATIC)
-                kept.rename(self.folder / STATIC)
+                shutil.rmtree(self.folder / STATIC_FOLDER)
+                kept.rename(self.folder / STATIC_FOLDER)
 
     def _is_bundled(self, file: str) -> bool:
         """Whether the front-end bundle includes this file; it includes some of Python's shaders."""
@@ -83,8 +83,8 @@ class CheckoutCopy:
 
     def _bundle(self) -> None:
         """Bundle the front-end again, because the fault changes it."""
-        shutil.copytree(self.folder / STATIC, self.folder / "static-as-it-was")
-        bundle(self.folder, node_path())
+        shutil.copytree(self.folder / STATIC_FOLDER, self.folder / "static-as-it-was")
+        bundle(self.folder, search_path_with_node())
         self._needs_bundle = False
 
     def _write(self, path: Path, text: str) -> None:
@@ -93,14 +93,14 @@ class CheckoutCopy:
         for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
             compiled.unlink()
 
-    def run(self, tests: Sequence[str], limit: float, *options: str) -> Outcome:
-        """Run tests until one fails, for at most `limit` seconds; `options` go to pytest."""
+    def run(self, tests: Sequence[str], limit_s: float, *options: str) -> Outcome:
+        """Run tests until one fails, for at most `limit_s` seconds; `options` go to pytest."""
         start, said = time.perf_counter(), ""
         for test in pytest_commands(tests):
             if self._needs_bundle and test[0] == "pytest":  # node runs the sources directly
                 self._bundle()
                 start = time.perf_counter()
-            left = limit - (time.perf_counter() - start)
+            left = limit_s - (time.perf_counter() - start)
             if test[0] == "pytest":
                 status, text = self._pytest.run([*test[1:], *options], left)
             else:
@@ -108,7 +108,7 @@ class CheckoutCopy:
             said += text
             seconds = time.perf_counter() - start
             if status is None:
-                return Outcome("late", f"not ended within {limit:.0f} s", said, seconds)
+                return Outcome("late", f"not ended within {limit_s:.0f} s", said, seconds)
             if status == 1:
                 return Outcome("failed", first_failure(text), said, seconds)
             if status:
@@ -127,7 +127,7 @@ class PytestForks:
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
 
-    def run(self, arguments: Sequence[str], limit: float) -> tuple[int | None, str]:
+    def run(self, arguments: Sequence[str], limit_s: float) -> tuple[int | None, str]:
         """Run pytest; return its exit status (None on timeout) and its output."""
         if self._process is None:
             self._process = subprocess.Popen(
@@ -147,7 +147,7 @@ class PytestForks:
         if child is None:
             self.close()
             return 3, "the process that runs pytest has ended"
-        late = not select.select([answers], [], [], max(limit, 0))[0]
+        late = not select.select([answers], [], [], max(limit_s, 0))[0]
         _kill_group(child)  # and its children: browsers, kernels
         status = _read_status(answers)
         said = output.read_text("utf-8", "replace") if output.exists() else ""
@@ -166,10 +166,10 @@ def _read_status(answers: IO[bytes]) -> int | None:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    return {**os.environ, "PATH": node_path(), "PYTHONPATH": str(folder / "src")}
+    return {**os.environ, "PATH": search_path_with_node(), "PYTHONPATH": str(folder / "src")}
 
 
-def _run(command: Sequence[str], folder: Path, limit: float) -> tuple[int | None, str]:
+def _run(command: Sequence[str], folder: Path, limit_s: float) -> tuple[int | None, str]:
     """Run a command; return its exit status (None on timeout) and its output."""
     with subprocess.Popen(
         command,
@@ -181,7 +181,7 @@ def _run(command: Sequence[str], folder: Path, limit: float) -> tuple[int | None
         start_new_session=True,
     ) as process:
         try:
-            said, _ = process.communicate(timeout=max(limit, 0))
+            said, _ = process.communicate(timeout=max(limit_s, 0))
         except subprocess.TimeoutExpired:
             return None, ""
         finally:
@@ -189,10 +189,10 @@ def _run(command: Sequence[str], folder: Path, limit: float) -> tuple[int | None
     return process.returncode, said
 
 
-def _kill_group(group: int) -> None:
+def _kill_group(group_id: int) -> None:
     """Kill the processes of a group."""
     with suppress(ProcessLookupError):
-        os.killpg(group, signal.SIGKILL)
+        os.killpg(group_id, signal.SIGKILL)
 
 
 def is_typescript(test: str) -> bool:
@@ -218,12 +218,12 @@ def pytest_commands(tests: Sequence[str]) -> list[list[str]]:
     return found
 
 
-def first_failure(said: str) -> str:
+def first_failure(output: str) -> str:
     """The name of the first failed test in the output of pytest or node."""
-    by_pytest = re.search(r"^(?:FAILED|ERROR) \S*?([\w.]+::.*?)(?: - |$)", said, re.MULTILINE)
-    by_node = re.search(r"^\s*(?:✖|not ok \d+ -) (.*?)(?: \([\d.]+ms\))?$", said, re.MULTILINE)
+    by_pytest = re.search(r"^(?:FAILED|ERROR) \S*?([\w.]+::.*?)(?: - |$)", output, re.MULTILINE)
+    by_node = re.search(r"^\s*(?:✖|not ok \d+ -) (.*?)(?: \([\d.]+ms\))?$", output, re.MULTILINE)
     found = by_pytest or by_node
-    return found[1] if found else said[-500:]
+    return found[1] if found else output[-500:]
 
 
 def parse_test_durations(tests: Sequence[str], outcome: Outcome) -> dict[str, float]:

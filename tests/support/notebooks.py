@@ -11,16 +11,16 @@ from typing import Any
 import nbformat
 from playwright.sync_api import Browser
 
-from browsers import console_errors
+from browsers import collect_console_errors
 from jupyter_lab import LabServer, Notebook, local_page
-from screenshots import NOTEBOOKS, copy_notebooks, run_all_cells
+from screenshots import NOTEBOOKS_FOLDER, copy_notebooks, run_all_cells
 
 
-def assert_no_outputs(name: str, least: int) -> None:
-    """Assert that the notebook has at least `least` code cells and no outputs."""
-    notebook = json.loads((NOTEBOOKS / name).read_text(encoding="utf-8"))
+def assert_no_outputs(name: str, min_cell_count: int) -> None:
+    """Assert that the notebook has at least `min_cell_count` code cells and no outputs."""
+    notebook = json.loads((NOTEBOOKS_FOLDER / name).read_text(encoding="utf-8"))
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    assert len(code) >= least
+    assert len(code) >= min_cell_count
     assert not any(cell["outputs"] or cell["execution_count"] for cell in code)
     assert "widgets" not in notebook["metadata"]
 
@@ -66,7 +66,7 @@ def open_notebook(
     """Open one of the project's notebooks in JupyterLab; yield it and the page's errors."""
     copy_notebooks(lab.root)
     with local_page(browser, viewport={"width": width, "height": height}) as page:
-        errors = console_errors(page)
+        errors = collect_console_errors(page)
         page.on("pageerror", lambda error: errors.append(str(error)))
         notebook = lab.open_notebook(page, name)
         yield notebook, errors

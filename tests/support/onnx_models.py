@@ -41,8 +41,8 @@ def model_of(
 
 def compute_values(graph: Graph, arrays: Sequence[Array]) -> dict[str, Array]:
     known = dict(zip(graph.inputs, arrays, strict=True))
-    computed = run_graph(graph, known, [key.value for key in graph.keys])
-    return {key.name: computed[key.value] for key in graph.keys}
+    computed = run_graph(graph, known, [key.value_name for key in graph.keys])
+    return {key.name: computed[key.value_name] for key in graph.keys}
 
 
 def small_model() -> onnx.ModelProto:

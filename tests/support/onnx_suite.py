@@ -18,7 +18,7 @@ from onnx.backend.test.runner import Runner
 
 SUBSET_FILE = Path(__file__).resolve().parents[1] / "cnn_subset.json"
 SUBSETS = ("core", "extended", "models")
-TEST_DATA = Path(onnx.__file__).parents[1]  # base of the suite's relative paths
+TEST_DATA_FOLDER = Path(onnx.__file__).parents[1]  # base of the suite's relative paths
 
 Arrays = tuple[np.ndarray, ...]
 
@@ -35,7 +35,7 @@ class SuiteCase:
     @property
     def test(self) -> Any:
         """The suite's own record. The first access builds all records, which takes seconds."""
-        return _tests()[self.name]
+        return _suite_tests()[self.name]
 
     @property
     def tolerance(self) -> dict[str, float]:
@@ -54,7 +54,7 @@ class SuiteCase:
             return onnx.load(folder / "model.onnx"), [
                 (_stored_arrays(one, "input"), _stored_arrays(one, "output")) for one in sets
             ]
-        return _read_light_model(TEST_DATA / self.test.url)
+        return _read_light_model(TEST_DATA_FOLDER / self.test.url)
 
 
 def _arrays(items: Sequence[Any]) -> Arrays:
@@ -64,13 +64,13 @@ def _arrays(items: Sequence[Any]) -> Arrays:
     )
 
 
-def _tensor(file: Path) -> np.ndarray:
+def _read_tensor(file: Path) -> np.ndarray:
     return numpy_helper.to_array(onnx.load_tensor(file))
 
 
 def _stored_arrays(folder: Path, kind: str) -> Arrays:
     files = sorted(folder.glob(f"{kind}_*.pb"), key=lambda f: int(f.stem.split("_")[1]))
-    return tuple(_tensor(file) for file in files)
+    return tuple(_read_tensor(file) for file in files)
 
 
 def _read_light_model(file: Path) -> tuple[onnx.ModelProto, list[tuple[Arrays, Arrays]]]:
@@ -83,14 +83,14 @@ def _read_light_model(file: Path) -> tuple[onnx.ModelProto, list[tuple[Arrays, A
         if value.name not in constants
     )
     outputs = tuple(
-        _tensor(file.with_name(f"{file.stem}_output_{k}.pb"))
+        _read_tensor(file.with_name(f"{file.stem}_output_{k}.pb"))
         for k in range(len(model.graph.output))
     )
     return model, [(inputs, outputs)]
 
 
 @cache
-def _tests() -> dict[str, Any]:
+def _suite_tests() -> dict[str, Any]:
     kinds = ("node", "pytorch-converted", "pytorch-operator", "real", "simple")
     with np.errstate(all="ignore"), warnings.catch_warnings():  # the suite's own code produces NaN
         warnings.simplefilter("ignore")

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor
 
 import nbglcnn
-from gradient_checks import FLOOR, TOLERANCE
+from gradient_checks import ABSOLUTE_TOLERANCE, TOLERANCE
 
 OPSET = 24
 RNG = np.random.default_rng(0)
@@ -61,15 +61,15 @@ class GradientCase:
     reference: Callable[..., Tensor]
     inputs: Sequence[np.ndarray | None]
     attributes: dict[str, Any] = field(default_factory=dict)
-    constants: Sequence[int] = ()
+    constant_input_indices: Sequence[int] = ()
     other_outputs: Sequence[str] = ()  # names of the node's further outputs
 
-    def fed_inputs(self) -> list[int]:
+    def fed_input_indices(self) -> list[int]:
         """The positions of the inputs that are fed."""
         return [
             k
             for k, one in enumerate(self.inputs)
-            if one is not None and one.dtype == np.float32 and k not in self.constants
+            if one is not None and one.dtype == np.float32 and k not in self.constant_input_indices
         ]
 
 
@@ -89,7 +89,7 @@ def assert_operator_gradients(rows: Sequence[GradientCase], tolerance: float = T
         for k, one in enumerate(row.inputs):
             name = "" if one is None else f"{row.op}_{number}_{k}"
             names.append(name)
-            if k in row.fed_inputs():
+            if k in row.fed_input_indices():
                 fed[name] = one
                 inputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, one.shape))
             elif one is not None:
@@ -97,7 +97,7 @@ def assert_operator_gradients(rows: Sequence[GradientCase], tolerance: float = T
         y = f"y{number}"
         outputs = [y, *(one and f"{y}_{one}" for one in row.other_outputs)]
         nodes.append(helper.make_node(row.op, names, outputs, **row.attributes))
-        given = [fed[names[k]] for k in row.fed_inputs()]
+        given = [fed[names[k]] for k in row.fed_input_indices()]
         with torch.no_grad():
             shape = row.reference(*map(torch.tensor, given)).shape
         factors = rng.uniform(0.3, 2, shape) * rng.choice([-1, 1], shape)
@@ -109,7 +109,7 @@ def assert_operator_gradients(rows: Sequence[GradientCase], tolerance: float = T
         for dtype, found in ((torch.float64, expected), (torch.float32, float32_reference)):
             tensors = [torch.tensor(one, dtype=dtype, requires_grad=True) for one in given]
             (row.reference(*tensors) * torch.tensor(factors, dtype=dtype)).sum().backward()
-            for k, one in zip(row.fed_inputs(), tensors, strict=True):
+            for k, one in zip(row.fed_input_indices(), tensors, strict=True):
                 gradient = torch.zeros_like(one) if one.grad is None else one.grad
                 found[names[k]] = gradient.double().numpy()
     nodes.append(helper.make_node("Sum", sums, ["sum"]))
@@ -147,6 +147,6 @@ def gradient_error(
     )
     error, own = (np.abs(one - expected).max(initial=0) for one in (found, float32_reference))
     largest = np.abs(expected).max(initial=0)
-    if not error <= max(tolerance * largest, own) + FLOOR:
+    if not error <= max(tolerance * largest, own) + ABSOLUTE_TOLERANCE:
         return f"off by {error:.3g} of {largest:.3g} (torch: {own:.3g})"
     return ""

@@ -1,7 +1,7 @@
 """The video elements that a page creates, and the current frame of the last one."""
 
 # All created videos, the newest first.
-RECORD_VIDEOS = """() => {
+RECORD_VIDEOS_SCRIPT = """() => {
   globalThis.films = [];
   const create = document.createElement;
   document.createElement = function (name, ...options) {
@@ -11,7 +11,7 @@ RECORD_VIDEOS = """() => {
   };
 }"""
 # The newest video's current frame, as a data: URL.
-GRAB_FRAME = """() => {
+GRAB_FRAME_SCRIPT = """() => {
   const [video] = films;
   const canvas = document.createElement('canvas');
   [canvas.width, canvas.height] = [video.videoWidth, video.videoHeight];

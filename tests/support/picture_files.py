@@ -12,14 +12,18 @@ import numpy as np
 from PIL import Image, ImageCms, PngImagePlugin
 
 WIDTH, HEIGHT = 12, 8
-ORIENTATION = 0x0112
+EXIF_ORIENTATION_TAG = 0x0112
 FILE_TYPES = {
     "png": "image/png", "jpg": "image/jpeg", "gif": "image/gif", "webp": "image/webp",
     "bmp": "image/bmp", "tif": "image/tiff",
 }  # fmt: skip
 # Primaries of Display P3, adapted to the white point of ICC profiles (D50).
-P3 = ((0.51512, 0.2412, -0.00105), (0.29198, 0.69225, 0.04189), (0.1571, 0.06657, 0.78407))
-D50 = (0.9642, 1.0, 0.8249)
+P3_PRIMARIES = (
+    (0.51512, 0.2412, -0.00105),
+    (0.29198, 0.69225, 0.04189),
+    (0.1571, 0.06657, 0.78407),
+)
+D50_WHITE_POINT = (0.9642, 1.0, 0.8249)
 
 
 def random_pixels(channels: int, seed: int = 1) -> np.ndarray:
@@ -33,24 +37,26 @@ def smooth_image(mode: str = "RGB") -> Image.Image:
     return small.convert("RGB").resize((48, 32), Image.Resampling.BICUBIC).convert(mode)
 
 
-Triple = tuple[float, float, float]
+XyzTriple = tuple[float, float, float]
 
 
 def display_p3() -> bytes:
     """An ICC profile of Display P3: its primaries, and sRGB's curve as a table."""
     table = np.rint(srgb_to_linear(np.linspace(0, 1, 1024)) * 65535).astype(">u2")
-    return icc_profile(P3, b"curv" + bytes(4) + struct.pack(">I", len(table)) + table.tobytes())
+    return icc_profile(
+        P3_PRIMARIES, b"curv" + bytes(4) + struct.pack(">I", len(table)) + table.tobytes()
+    )
 
 
-def gamma_profile(gamma: float, primaries: tuple[Triple, ...] = ()) -> bytes:
+def gamma_profile(gamma: float, primaries: tuple[XyzTriple, ...] = ()) -> bytes:
     """An ICC profile with a power curve, grey or colour."""
     return icc_profile(primaries, b"curv" + bytes(4) + struct.pack(">IHxx", 1, round(gamma * 256)))
 
 
-def icc_profile(primaries: tuple[Triple, ...], curve: bytes) -> bytes:
+def icc_profile(primaries: tuple[XyzTriple, ...], curve: bytes) -> bytes:
     """An ICC profile with one curve for all channels; grey if there are no primaries."""
     tags = {
-        b"wtpt": _xyz_tag(D50),
+        b"wtpt": _xyz_tag(D50_WHITE_POINT),
         b"desc": _description_tag("a test"),
         b"cprt": b"text" + bytes(5),
     }
@@ -65,7 +71,7 @@ def icc_profile(primaries: tuple[Triple, ...], curve: bytes) -> bytes:
         body += data + bytes(-len(data) % 4)
     header = struct.pack(
         ">I4sI4s4s4s12x4s28x3i48x", 128 + len(index) + len(body), b"", 0x02400000, b"mntr",
-        b"RGB " if primaries else b"GRAY", b"XYZ ", b"acsp", *_fixed_point(D50),
+        b"RGB " if primaries else b"GRAY", b"XYZ ", b"acsp", *_fixed_point(D50_WHITE_POINT),
     )  # fmt: skip
     return header + index + body
 
@@ -82,7 +88,7 @@ def _description_tag(text: str) -> bytes:
     return b"desc" + bytes(4) + struct.pack(">I", len(text) + 1) + text.encode() + bytes(79)
 
 
-def deep_png(samples: np.ndarray, kind: int) -> bytes:
+def encode_16_bit_png(samples: np.ndarray, kind: int) -> bytes:
     """A 16-bit PNG from (height, width, channels); Pillow can write only grey ones."""
     height, width, _ = samples.shape
     rows = samples.astype(">u2").reshape(height, -1)
@@ -105,7 +111,7 @@ def encode_image(image: Image.Image, kind: str, **more: Any) -> bytes:
 def orientation_exif(orientation: int) -> Image.Exif:
     """EXIF data with this camera orientation."""
     exif = Image.Exif()
-    exif[ORIENTATION] = orientation
+    exif[EXIF_ORIENTATION_TAG] = orientation
     return exif
 
 
@@ -145,7 +151,7 @@ def grey16_pixels(array: np.ndarray) -> np.ndarray:
 
 
 # The displayed orientation of the pixels, by the number in EXIF data.
-ORIENTATIONS: dict[int, Callable[[np.ndarray], np.ndarray]] = {
+ORIENTATION_TRANSFORMS: dict[int, Callable[[np.ndarray], np.ndarray]] = {
     2: lambda a: a[:, ::-1],
     3: lambda a: a[::-1, ::-1],
     4: lambda a: a[::-1],
@@ -155,7 +161,11 @@ ORIENTATIONS: dict[int, Callable[[np.ndarray], np.ndarray]] = {
     8: lambda a: np.rot90(a),
 }
 # The primaries of sRGB, adapted to D50 like those of P3.
-SRGB = ((0.43607, 0.22249, 0.01392), (0.38515, 0.71687, 0.09708), (0.14307, 0.06061, 0.71410))
+SRGB_PRIMARIES = (
+    (0.43607, 0.22249, 0.01392),
+    (0.38515, 0.71687, 0.09708),
+    (0.14307, 0.06061, 0.71410),
+)
 
 
 def srgb_to_linear(levels: np.ndarray) -> np.ndarray:
@@ -171,7 +181,11 @@ def linear_to_srgb(light: np.ndarray) -> np.ndarray:
 def p3_to_srgb(array: np.ndarray) -> np.ndarray:
     """Convert Display P3 pixels to sRGB by the formulas."""
     return linear_to_srgb(
-        np.clip(srgb_to_linear(array / 255) @ np.array(P3) @ np.linalg.inv(SRGB), 0, 1)
+        np.clip(
+            srgb_to_linear(array / 255) @ np.array(P3_PRIMARIES) @ np.linalg.inv(SRGB_PRIMARIES),
+            0,
+            1,
+        )
     )
 
 
@@ -248,11 +262,15 @@ def _png_files(rgb: np.ndarray, rgba: np.ndarray, grey: np.ndarray) -> dict[str,
         "16 bits grey.png": PictureFile(
             encode_image(deep, "png"), grey16_pixels(wide[..., 0]), 0, 2
         ),
-        "16 bits rgb.png": PictureFile(deep_png(wide[..., :3], 2), input_pixels(high[..., :3])),
-        "16 bits rgba.png": PictureFile(deep_png(wide, 6), composite_on_black(high)),
-        "turned.png": file(colour, input_pixels(ORIENTATIONS[6](rgb)), exif=orientation_exif(6)),
+        "16 bits rgb.png": PictureFile(
+            encode_16_bit_png(wide[..., :3], 2), input_pixels(high[..., :3])
+        ),
+        "16 bits rgba.png": PictureFile(encode_16_bit_png(wide, 6), composite_on_black(high)),
+        "turned.png": file(
+            colour, input_pixels(ORIENTATION_TRANSFORMS[6](rgb)), exif=orientation_exif(6)
+        ),
         "turned rgba.png": file(
-            clear, composite_on_black(ORIENTATIONS[7](rgba)), exif=orientation_exif(7)
+            clear, composite_on_black(ORIENTATION_TRANSFORMS[7](rgba)), exif=orientation_exif(7)
         ),
         "srgb.png": file(colour, input_pixels(rgb), icc_profile=srgb),
         "p3.png": file(colour, input_pixels(p3_to_srgb(rgb)), 1, **p3),
@@ -274,14 +292,14 @@ def _png_files(rgb: np.ndarray, rgba: np.ndarray, grey: np.ndarray) -> dict[str,
             shade,
             input_pixels(linear_to_srgb((grey / 255) ** 1.8)),
             1,
-            icc_profile=gamma_profile(1.8, SRGB),
+            icc_profile=gamma_profile(1.8, SRGB_PRIMARIES),
         ),
         "colours by a profile of greys.png": file(
             colour, input_pixels(rgb), icc_profile=gamma_profile(1.8)
         ),
         "p3 turned.png": file(
             colour,
-            input_pixels(ORIENTATIONS[5](p3_to_srgb(rgb))),
+            input_pixels(ORIENTATION_TRANSFORMS[5](p3_to_srgb(rgb))),
             1,
             exif=orientation_exif(5),
             **p3,
@@ -308,7 +326,7 @@ def _animated_files(rgb: np.ndarray, rgba: np.ndarray) -> dict[str, PictureFile]
         **{
             f"turned {k}.webp": (
                 colour,
-                input_pixels(ORIENTATIONS[k](rgb)),
+                input_pixels(ORIENTATION_TRANSFORMS[k](rgb)),
                 {"exif": orientation_exif(k)},
             )
             for k in range(2, 9)
@@ -351,7 +369,7 @@ def _jpeg_files() -> dict[str, PictureFile]:
         "p3.jpg": PictureFile(file(icc_profile=display_p3()), input_pixels(p3_to_srgb(seen)), 2, 3),
         **{
             f"turned {k}.jpg": PictureFile(
-                file(exif=orientation_exif(k)), input_pixels(ORIENTATIONS[k](seen)), 0, 2
+                file(exif=orientation_exif(k)), input_pixels(ORIENTATION_TRANSFORMS[k](seen)), 0, 2
             )
             for k in range(2, 9)
         },
@@ -366,7 +384,7 @@ def _tiff_files(rgb: np.ndarray, rgba: np.ndarray) -> dict[str, PictureFile]:
         "rgb.tif": PictureFile(encode_image(Image.fromarray(rgb), "tiff"), input_pixels(rgb)),
         "turned.tif": PictureFile(
             encode_image(Image.fromarray(rgb), "tiff", exif=orientation_exif(6)),
-            input_pixels(ORIENTATIONS[6](rgb)),
+            input_pixels(ORIENTATION_TRANSFORMS[6](rgb)),
         ),
         "rgba.tif": PictureFile(
             encode_image(Image.fromarray(rgba, "RGBA"), "tiff"), composite_on_black(rgba)

@@ -75,7 +75,11 @@ def make_random_picture(width: int, height: int, alpha: bool = False) -> Image.I
 
 
 def resize_with_pillow(
-    picture: Image.Image, shape: Sequence[int], fit: Fit, share: float = 1, mirrored: bool = False
+    picture: Image.Image,
+    shape: Sequence[int],
+    fit: Fit,
+    crop_fraction: float = 1,
+    mirrored: bool = False,
 ) -> np.ndarray:
     """The input's expected bytes, computed by Pillow alone."""
     n, c, h, w = shape
@@ -85,12 +89,12 @@ def resize_with_pillow(
         black = Image.new("RGBA", picture.size, "black")
         picture = Image.alpha_composite(black, picture).convert("RGB")
     if fit == "crop":
-        made = ImageOps.fit(picture, (w, h), BILINEAR, bleed=(1 - share) / 2)
+        made = ImageOps.fit(picture, (w, h), BILINEAR, bleed=(1 - crop_fraction) / 2)
     elif fit == "letterbox":
         made = _letterbox(picture, (w, h))
     else:
         width, height = picture.size
-        x, y = width * (1 - share) / 2, height * (1 - share) / 2
+        x, y = width * (1 - crop_fraction) / 2, height * (1 - crop_fraction) / 2
         made = picture.resize((w, h), BILINEAR, box=(x, y, width - x, height - y))
     pixels = np.asarray(made.convert(PILLOW_MODES[c])).reshape(h, w, c)
     return np.broadcast_to(pixels.transpose(2, 0, 1), (n, c, h, w))
@@ -107,11 +111,13 @@ def _letterbox(picture: Image.Image, size: tuple[int, int]) -> Image.Image:
     return made
 
 
-def picture_plan(shape: tuple[int, int, int, int], fit: Fit = "crop", share: float = 1) -> Plan:
+def picture_plan(
+    shape: tuple[int, int, int, int], fit: Fit = "crop", crop_fraction: float = 1
+) -> Plan:
     """A Plan whose value "x" is its input "x", which accepts pictures."""
     plan = layout_plan(Layout(shape, (1, 2, 2)))
     [record] = plan.header.inputs
-    record = msgspec.structs.replace(record, fit=fit, crop_fraction=share)
+    record = msgspec.structs.replace(record, fit=fit, crop_fraction=crop_fraction)
     header = msgspec.structs.replace(plan.header, inputs=(record,))
     return Plan(header, plan.uniforms, plan.blobs)
 
@@ -134,9 +140,11 @@ def feed_picture(
     gl.page.evaluate("given => fed.give(...given)", given)
 
 
-def assert_close_pixels(found: np.ndarray, expected: np.ndarray, share: float = 0.99) -> None:
-    """Assert that no element differs by more than 1/255 and at least `share` of them by nothing."""
+def assert_close_pixels(
+    found: np.ndarray, expected: np.ndarray, min_equal_fraction: float = 0.99
+) -> None:
+    """Assert that elements differ by at most 1/255, and `min_equal_fraction` of them not at all."""
     wrong = np.abs(np.rint(found.astype(np.float64) * 255) - expected)
     assert wrong.max() <= 1
-    assert (wrong == 0).mean() >= share, f"{(wrong == 0).mean():.4f} are equal"
+    assert (wrong == 0).mean() >= min_equal_fraction, f"{(wrong == 0).mean():.4f} are equal"
     np.testing.assert_allclose(found, expected / 255, atol=1.001 / 255)

@@ -12,13 +12,19 @@ import numpy as np
 from playwright.sync_api import Browser, Page, Playwright
 
 import nbglcnn
-from browsers import EMPTY_PAGE, chromium_arguments, console_errors, find_chromium, serve_files
+from browsers import (
+    EMPTY_PAGE,
+    chromium_arguments,
+    collect_console_errors,
+    find_chromium,
+    serve_files,
+)
 from nbglcnn.plan.schema import Plan
 from nbglcnn.runtime.session import to_float32
 
-RUNTIME = Path(nbglcnn.__file__).with_name("static") / "runtime.js"
+RUNTIME_FILE = Path(nbglcnn.__file__).with_name("static") / "runtime.js"
 TIMEOUT_S = 120  # to compile and run one Plan on a renderer without a GPU
-OPEN_DEVICE = """async () => {
+OPEN_DEVICE_SCRIPT = """async () => {
   const { load, openDevice } = await import("/runtime.js");
   const device = openDevice();
   const floats = (text) => new Float32Array(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
@@ -42,7 +48,7 @@ OPEN_DEVICE = """async () => {
     }
   };
 }"""  # noqa: E501
-RUN_PLAN = """([patience, ...given]) => Promise.race([
+RUN_PLAN_SCRIPT = """([patience, ...given]) => Promise.race([
   window.runPlan(...given),
   new Promise((_, no) => setTimeout(() => no(new Error(`no answer in ${patience} ms`)), patience)),
 ])"""
@@ -68,7 +74,9 @@ class PlanPage:
         self._files[url] = plan.to_bytes()
         try:
             page = self._open_page()
-            found = page.evaluate(RUN_PLAN, [TIMEOUT_S * 1000, url, inputs, list(header.outputs)])
+            found = page.evaluate(
+                RUN_PLAN_SCRIPT, [TIMEOUT_S * 1000, url, inputs, list(header.outputs)]
+            )
             if self._errors:
                 raise RuntimeError(f"the page's console has {self._errors[:3]}")
         except BaseException:
@@ -94,9 +102,9 @@ class PlanPage:
     def _open_page(self) -> Page:
         if self._page is None:
             self._page = self._browser.new_page()
-            self._errors = console_errors(self._page)
+            self._errors = collect_console_errors(self._page)
             self._page.goto(self._address)
-            self._page.evaluate(OPEN_DEVICE)
+            self._page.evaluate(OPEN_DEVICE_SCRIPT)
         return self._page
 
 
@@ -105,7 +113,7 @@ def open_plan_pages(
     playwright: Playwright, renderers: tuple[str, ...]
 ) -> Iterator[dict[str, PlanPage]]:
     """Open a PlanPage for each of these renderers ("swiftshader", "llvmpipe")."""
-    files = {"/": EMPTY_PAGE, "/runtime.js": RUNTIME.read_bytes()}
+    files = {"/": EMPTY_PAGE, "/runtime.js": RUNTIME_FILE.read_bytes()}
     with serve_files(files.get) as address:
         browsers = {
             name: playwright.chromium.launch(

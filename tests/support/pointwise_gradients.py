@@ -26,7 +26,7 @@ def selu(x: Tensor, alpha: float, gamma: float) -> Tensor:
     return gamma * torch.where(x > 0, x, alpha * torch.expm1(x))
 
 
-ACTIVATIONS = [
+ACTIVATION_CASES = [
     GradientCase("Relu", F.relu, [WIDE_VALUES]),
     GradientCase("LeakyRelu", lambda x: F.leaky_relu(x, 0.2), [WIDE_VALUES], {"alpha": 0.2}),
     GradientCase("LeakyRelu", lambda x: torch.where(x > 0, x, -0.3 * x), [WIDE_VALUES],
@@ -68,7 +68,7 @@ ACTIVATIONS = [
     GradientCase("Shrink", lambda x: F.softshrink(x, 0.7), [EDGE_VALUES],
                  {"lambd": 0.7, "bias": 0.7}),
 ]  # fmt: skip
-FUNCTIONS = [
+FUNCTION_CASES = [
     GradientCase("Erf", torch.erf, [WIDE_VALUES]),
     GradientCase("Exp", torch.exp, [uniform(-5, 5)]),
     GradientCase("Log", torch.log, [uniform(0.01, 9)]),
@@ -91,7 +91,7 @@ FUNCTIONS = [
     GradientCase("Cast", lambda x: x.float() if x.dtype == torch.float32 else x, [WIDE_VALUES],
                  {"to": 1}),
 ]  # fmt: skip
-ZERO_GRADIENT = [
+ZERO_GRADIENT_CASES = [
     GradientCase(op, lambda x: torch.floor(x), [WIDE_VALUES])
     for op in ("Sign", "Floor", "Ceil", "Round")
 ]
@@ -112,7 +112,7 @@ BROADCAST_SHAPES = [
     ((1, 1, 1), (3,)),
     ((2, 1, 2, 1, 3), (1, 3, 1, 2, 1)),
 ]
-BINARY = {
+BINARY_FUNCTIONS = {
     "Add": torch.add, "Sub": torch.sub, "Mul": torch.mul, "Div": torch.div, "Pow": torch.pow,
     "Max": torch.maximum, "Min": torch.minimum,
 }  # fmt: skip
@@ -123,7 +123,7 @@ def binary_cases(op: str) -> list[GradientCase]:
     given = (
         [np.asarray(RNG.uniform(low, 2, s), np.float32) for s in two] for two in BROADCAST_SHAPES
     )
-    return [GradientCase(op, BINARY[op], two) for two in given]
+    return [GradientCase(op, BINARY_FUNCTIONS[op], two) for two in given]
 
 
 TIES = [RNG.integers(0, 3, shape).astype(np.float32) for shape in ((2, 5, 3), (5, 1), (2, 5, 3))]
@@ -137,8 +137,8 @@ def amin(*tensors: Tensor) -> Tensor:
     return torch.stack(broadcast(*tensors)).amin(0)
 
 
-SIGNED = float_vector(0, 1, 0.5, 2.5, -1.5, -2)
-BASES, EXPONENTS = map(np.ravel, np.meshgrid(SIGNED, float_vector(0, 1, 2, 3, -1, -2)))
+SIGNED_NUMBERS = float_vector(0, 1, 0.5, 2.5, -1.5, -2)
+BASES, EXPONENTS = map(np.ravel, np.meshgrid(SIGNED_NUMBERS, float_vector(0, 1, 2, 3, -1, -2)))
 CHOICE_MASK = RNG.random((2, 1, 3)) < 0.5
 
 
@@ -146,7 +146,7 @@ def choose(a: Tensor, b: Tensor) -> Tensor:
     return torch.where(torch.tensor(CHOICE_MASK), a, b)
 
 
-VARIADIC = [
+VARIADIC_CASES = [
     GradientCase("Max", torch.maximum, TIES[:2]),
     GradientCase("Min", torch.minimum, TIES[1:]),
     GradientCase("Max", amax, TIES),
@@ -169,9 +169,9 @@ VARIADIC = [
         for k in (-1, 0, 2) for upper, f in ((1, torch.triu), (0, torch.tril))
     ),
     GradientCase("Pow", torch.pow, [BASES, EXPONENTS]),
-    *(GradientCase("Pow", with_arguments(torch.pow, e), [SIGNED, scalar(e)], {}, (1,))
+    *(GradientCase("Pow", with_arguments(torch.pow, e), [SIGNED_NUMBERS, scalar(e)], {}, (1,))
       for e in (0, 1, 2, 3, -1, -2)),
-    *(GradientCase("Pow", with_arguments(torch.pow, e), [SIGNED[:4], scalar(e)], {}, (1,))
+    *(GradientCase("Pow", with_arguments(torch.pow, e), [SIGNED_NUMBERS[:4], scalar(e)], {}, (1,))
       for e in (0.5, 1.7, -0.5)),
     GradientCase("Pow", lambda x: x**3, [float_vector(0, 1, -2.5), np.array(3)]),
     GradientCase("Pow", lambda x: x ** torch.tensor([2, 0, 3]),
@@ -235,21 +235,22 @@ def softmax_cases(scale: float) -> list[GradientCase]:
     ]
 
 
-def topk_values(k: int, axis: int, most: bool = True):
-    return lambda x: torch.topk(x, k, axis, most).values
+def topk_values(k: int, axis: int, is_largest: bool = True):
+    return lambda x: torch.topk(x, k, axis, is_largest).values
 
 
 INDEX_OUTPUT = ("places",)
-SMALLEST = {"axis": 0, "largest": 0}
+SMALLEST_ATTRIBUTES = {"axis": 0, "largest": 0}
 TOPK_CASES = [
     GradientCase("TopK", topk_values(2, 1), [uniform(-1, 1), int_vector(2)], {"axis": 1},
                  other_outputs=INDEX_OUTPUT),
     GradientCase("TopK", topk_values(3, -1), [uniform(-1, 1, 2, 7), int_vector(3)],
                  other_outputs=INDEX_OUTPUT),
-    GradientCase("TopK", topk_values(2, 0, False), [uniform(-1, 1, 5), int_vector(2)], SMALLEST,
+    GradientCase("TopK", topk_values(2, 0, False), [uniform(-1, 1, 5), int_vector(2)],
+        SMALLEST_ATTRIBUTES,
                  other_outputs=INDEX_OUTPUT),
     GradientCase("TopK", topk_values(2, 0, False), [*random_arrays((5, 2)), int_vector(2)],
-                 SMALLEST, other_outputs=INDEX_OUTPUT),
+                 SMALLEST_ATTRIBUTES, other_outputs=INDEX_OUTPUT),
     GradientCase("TopK", topk_values(3, 2), [*random_arrays((2, 2, 3, 2, 2)), int_vector(3)],
                  {"axis": 2}, other_outputs=INDEX_OUTPUT),
 ]  # fmt: skip

@@ -37,7 +37,7 @@ class EncoderBlock(nn.Module):
         return x + self.mlp(self.norm2(x))
 
 
-class ClassToken(nn.Module):
+class ClassTokenViT(nn.Module):
     """A ViT of 3×3 patches after a class token, with learned positions and two blocks."""
 
     def __init__(self, width: int = 8, heads: int = 2) -> None:

@@ -13,7 +13,7 @@ import os
 import sys
 import warnings
 
-PRELOADED = (
+PRELOADED_MODULES = (
     "msgspec", "moderngl", "onnx", "onnx.reference", "onnx_ir", "onnxruntime", "onnxscript",
     "PIL.Image", "playwright.sync_api", "pytest", "torch",
 )  # fmt: skip
@@ -21,7 +21,7 @@ PRELOADED = (
 
 def import_packages() -> None:
     """Import the tests' packages, and the modules that PyTorch's exporter imports lazily."""
-    for name in PRELOADED:
+    for name in PRELOADED_MODULES:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     with contextlib.suppress(ImportError):

@@ -25,13 +25,13 @@ BINARY: list[Operation] = [
 REDUCTIONS: list[Operation] = [torch.mean, torch.sum, torch.amax, torch.amin, torch.logsumexp]
 
 
-def pointwise(a: Tensor, b: Tensor, r: random.Random) -> Operation:
-    return r.choice(POINTWISE)
+def pointwise(a: Tensor, b: Tensor, rng: random.Random) -> Operation:
+    return rng.choice(POINTWISE)
 
 
-def binary(a: Tensor, b: Tensor, r: random.Random) -> Operation:
+def binary(a: Tensor, b: Tensor, rng: random.Random) -> Operation:
     """A binary operation; the second operand is narrowed to broadcast, or loses axes."""
-    function, lost = r.choice(BINARY), r.choice([0, 0, 1, 2])
+    function, lost = rng.choice(BINARY), rng.choice([0, 0, 1, 2])
 
     def step(a: Tensor, b: Tensor) -> Tensor:
         for axis, (n, m) in enumerate(zip(a.shape, b.shape, strict=True)):
@@ -44,50 +44,50 @@ def binary(a: Tensor, b: Tensor, r: random.Random) -> Operation:
     return step
 
 
-def conv(a: Tensor, b: Tensor, r: random.Random) -> Operation:
+def conv(a: Tensor, b: Tensor, rng: random.Random) -> Operation:
     channels = a.shape[1]
-    groups = r.choice([g for g in (1, 1, 2, 3, channels) if channels % g == 0])
-    kernel = r.randint(1, 3), r.randint(1, 3)
-    stride, dilation = r.choice([1, 1, 2, 3]), r.choice([1, 1, 2])
-    outputs, padding = groups * r.randint(1, 3), (r.randint(0, 2), r.randint(0, 2))
-    if r.random() < 0.3:
+    groups = rng.choice([g for g in (1, 1, 2, 3, channels) if channels % g == 0])
+    kernel = rng.randint(1, 3), rng.randint(1, 3)
+    stride, dilation = rng.choice([1, 1, 2, 3]), rng.choice([1, 1, 2])
+    outputs, padding = groups * rng.randint(1, 3), (rng.randint(0, 2), rng.randint(0, 2))
+    if rng.random() < 0.3:
         return nn.ConvTranspose2d(channels, outputs, kernel, stride, 0, groups=groups)
     return nn.Conv2d(channels, outputs, kernel, stride, padding, dilation, groups)
 
 
-def linear(a: Tensor, b: Tensor, r: random.Random) -> Operation:
-    return nn.Linear(a.shape[-1], r.randint(1, 5), bias=r.random() < 0.7)
+def linear(a: Tensor, b: Tensor, rng: random.Random) -> Operation:
+    return nn.Linear(a.shape[-1], rng.randint(1, 5), bias=rng.random() < 0.7)
 
 
-def norm(a: Tensor, b: Tensor, r: random.Random) -> Operation:
+def norm(a: Tensor, b: Tensor, rng: random.Random) -> Operation:
     channels = a.shape[1]
-    groups = r.choice([g for g in (1, 2, 3, channels) if channels % g == 0])
-    made = r.choice([nn.BatchNorm2d(channels), nn.GroupNorm(groups, channels),
-                     nn.LayerNorm(a.shape[r.randint(1, 3) :])])  # fmt: skip
+    groups = rng.choice([g for g in (1, 2, 3, channels) if channels % g == 0])
+    made = rng.choice([nn.BatchNorm2d(channels), nn.GroupNorm(groups, channels),
+                     nn.LayerNorm(a.shape[rng.randint(1, 3) :])])  # fmt: skip
     for one in made.parameters():
         nn.init.uniform_(one, 0.3, 1.3)
     return made
 
 
-def pool(a: Tensor, b: Tensor, r: random.Random) -> Operation:
-    sizes = [min(n, r.randint(1, 3)) for n in a.shape[2:]]
-    stride, padding = r.randint(1, 2), [r.randint(0, k // 2) for k in sizes]
-    if r.random() < 0.5:
-        return nn.MaxPool2d(sizes, stride, padding, ceil_mode=r.random() < 0.3)
-    return nn.AvgPool2d(sizes, stride, padding, False, r.random() < 0.5)
+def pool(a: Tensor, b: Tensor, rng: random.Random) -> Operation:
+    sizes = [min(n, rng.randint(1, 3)) for n in a.shape[2:]]
+    stride, padding = rng.randint(1, 2), [rng.randint(0, k // 2) for k in sizes]
+    if rng.random() < 0.5:
+        return nn.MaxPool2d(sizes, stride, padding, ceil_mode=rng.random() < 0.3)
+    return nn.AvgPool2d(sizes, stride, padding, False, rng.random() < 0.5)
 
 
-def reduction(a: Tensor, b: Tensor, r: random.Random) -> Operation:
-    function, axes = r.choice(REDUCTIONS), tuple(sorted(r.sample(range(4), r.randint(1, 2))))
+def reduction(a: Tensor, b: Tensor, rng: random.Random) -> Operation:
+    function, axes = rng.choice(REDUCTIONS), tuple(sorted(rng.sample(range(4), rng.randint(1, 2))))
     return lambda a: function(a, axes, keepdim=True)
 
 
-def softmax(a: Tensor, b: Tensor, r: random.Random) -> Operation:
-    axis, logarithm = r.randint(1, 3), r.random() < 0.4
+def softmax(a: Tensor, b: Tensor, rng: random.Random) -> Operation:
+    axis, logarithm = rng.randint(1, 3), rng.random() < 0.4
     return lambda a: a.log_softmax(axis) * 0.3 if logarithm else a.softmax(axis)
 
 
-def matmul(a: Tensor, b: Tensor, r: random.Random) -> Operation:
+def matmul(a: Tensor, b: Tensor, rng: random.Random) -> Operation:
     """A matrix product, batched or with one matrix for all."""
 
     def step(a: Tensor, b: Tensor) -> Tensor:
@@ -102,14 +102,14 @@ def matmul(a: Tensor, b: Tensor, r: random.Random) -> Operation:
     return step
 
 
-def movement(a: Tensor, b: Tensor, r: random.Random) -> Operation:
-    axis, other = r.sample(range(1, 4), 2)
+def rearrangement(a: Tensor, b: Tensor, rng: random.Random) -> Operation:
+    axis, other = rng.sample(range(1, 4), 2)
     length = a.shape[axis]
-    start, step = r.randrange(length), r.randint(1, 2)
-    order = [0, *r.sample(range(1, 4), 3)]
-    rows = torch.tensor([r.randrange(length) for _ in range(r.randint(1, 4))])
-    before, after = r.randint(0, min(2, a.shape[3] - 1)), r.randint(0, min(2, a.shape[2] - 1))
-    mode = r.choice(["constant", "replicate", "reflect"])
+    start, step = rng.randrange(length), rng.randint(1, 2)
+    order = [0, *rng.sample(range(1, 4), 3)]
+    rows = torch.tensor([rng.randrange(length) for _ in range(rng.randint(1, 4))])
+    before, after = rng.randint(0, min(2, a.shape[3] - 1)), rng.randint(0, min(2, a.shape[2] - 1))
+    mode = rng.choice(["constant", "replicate", "reflect"])
     block = next((k for k in (2, 3) if a.shape[1] % (k * k) == 0), 1)
     shape = (a.shape[0], a.shape[2], a.shape[3], a.shape[1])
     moves: list[Operation] = [
@@ -127,12 +127,12 @@ def movement(a: Tensor, b: Tensor, r: random.Random) -> Operation:
         lambda a: F.interpolate(a, scale_factor=2, mode="nearest"),
         lambda a: torch.stack(a.chunk(2, axis)[:1] * 2, 0).sum(0),
     ]
-    return r.choice(moves)
+    return rng.choice(moves)
 
 
-def concat(a: Tensor, b: Tensor, r: random.Random) -> Operation:
+def concat(a: Tensor, b: Tensor, rng: random.Random) -> Operation:
     """Concatenation along an axis; the other axes are cropped to the shorter length."""
-    axis = r.randint(1, 3)
+    axis = rng.randint(1, 3)
 
     def step(a: Tensor, b: Tensor) -> Tensor:
         for k, (n, m) in enumerate(zip(a.shape, b.shape, strict=True)):
@@ -146,7 +146,7 @@ def concat(a: Tensor, b: Tensor, r: random.Random) -> Operation:
 OPERATION_KINDS = {
     "pointwise": pointwise, "binary": binary, "conv": conv, "linear": linear, "norm": norm,
     "pool": pool, "reduction": reduction, "shares": softmax, "product": matmul,
-    "movement": movement, "joined": concat,
+    "movement": rearrangement, "joined": concat,
 }  # fmt: skip
 BINARY_KINDS = ("binary", "product", "joined")
 
@@ -175,7 +175,7 @@ class RandomGraph(nn.Module):
             operands = tuple(at[: 1 + (kind in BINARY_KINDS)])
             try:
                 with torch.no_grad():
-                    found = self._do(made, [values[k] for k in operands])
+                    found = self._apply_operation(made, [values[k] for k in operands])
             except (RuntimeError, IndexError, TypeError, ValueError):
                 continue
             if found.dim() == 4 and 0 < found.numel() <= MAX_ELEMENTS:
@@ -183,23 +183,25 @@ class RandomGraph(nn.Module):
                 self.steps.append((kind, made, operands))
         self.eval()
 
-    def _make_operation(self, kind: str, a: Tensor, b: Tensor, r: random.Random) -> Operation | int:
+    def _make_operation(
+        self, kind: str, a: Tensor, b: Tensor, rng: random.Random
+    ) -> Operation | int:
         if kind == "again":
-            return r.randrange(len(self.layers)) if len(self.layers) else torch.tanh
+            return rng.randrange(len(self.layers)) if len(self.layers) else torch.tanh
         with torch.no_grad():
-            made = OPERATION_KINDS[kind](a, b, r)
+            made = OPERATION_KINDS[kind](a, b, rng)
         if not isinstance(made, nn.Module):
             return made
         self.layers.append(made.eval())
         return len(self.layers) - 1
 
-    def _do(self, made: Operation | int, operands: Sequence[Tensor]) -> Tensor:
-        return (self.layers[made] if isinstance(made, int) else made)(*operands)
+    def _apply_operation(self, operation: Operation | int, operands: Sequence[Tensor]) -> Tensor:
+        return (self.layers[operation] if isinstance(operation, int) else operation)(*operands)
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         values, unused = [x, y], {0, 1}
         for _, made, operands in self.steps:
-            values.append(self._do(made, [values[k] for k in operands]))
+            values.append(self._apply_operation(made, [values[k] for k in operands]))
             unused = (unused - {*operands}) | {len(values) - 1}
         return torch.cat([values[k].reshape(-1) for k in sorted(unused)])
 

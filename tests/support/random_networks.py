@@ -11,7 +11,7 @@ from nbglcnn.lowering.lower import lower
 from nbglcnn.reference import compute_reference
 from nbglcnn.runtime.session import Session
 
-FEW_EXAMPLES = settings(
+FEW_EXAMPLES_SETTINGS = settings(
     max_examples=25,
     deadline=None,
     derandomize=True,  # the same shapes in every run; other seeds are for long manual runs

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 MAX_ELEMENTS = 3000  # per value
 Step = Callable[[Tensor], Tensor]
-Choice = tuple[int, int]  # index of the step, and of its variant
+StepChoice = tuple[int, int]  # index of the step, and of its variant
 
 
 def divisors(number: int) -> list[int]:
@@ -123,7 +123,7 @@ def rank_functions(x: Tensor, variant: int) -> list[Step]:
 class StepNetwork(nn.Module):
     """A chain of steps; it also outputs some intermediate values, and a scalar."""
 
-    def __init__(self, x: Tensor, choices: Sequence[Choice]) -> None:
+    def __init__(self, x: Tensor, choices: Sequence[StepChoice]) -> None:
         super().__init__()
         self.parts = nn.ModuleList()
         self.steps: list[Step | int] = []

@@ -43,7 +43,7 @@ def layout_faults(page: Page) -> list[str]:
     return found
 
 
-def faults_by_width(page: Page, widths: Iterable[int]) -> dict[int, list[str]]:
+def layout_faults_by_width(page: Page, widths: Iterable[int]) -> dict[int, list[str]]:
     """List the unreadable content in the open view, for each width that has any."""
     size = page.viewport_size
     assert size is not None
@@ -58,22 +58,22 @@ def faults_by_width(page: Page, widths: Iterable[int]) -> dict[int, list[str]]:
 
 
 # Appended after the views' own styles, so it overrides them.
-ADD_STYLE = """(text) => {
+ADD_STYLE_SCRIPT = """(text) => {
   globalThis.style = document.createElement('style');
   style.textContent = text;
   document.body.append(style);
 }"""
 
 
-def assert_detected(page: Page, broken: dict[str, str], width: int = 848) -> None:
+def assert_checks_detect(page: Page, broken_styles: dict[str, str], width: int = 848) -> None:
     """Assert that the checks report each broken style with its words."""
     size = page.viewport_size
     assert size is not None
     page.set_viewport_size({"width": width, "height": size["height"]})
     wait_drawn(page)
     missed = {}
-    for style, words in broken.items():
-        page.evaluate(ADD_STYLE, style)
+    for style, words in broken_styles.items():
+        page.evaluate(ADD_STYLE_SCRIPT, style)
         found = layout_faults(page)
         page.evaluate("() => style.remove()")
         if not any(one.startswith(words) for one in found):
@@ -170,12 +170,12 @@ def compile_network(name: str) -> tuple[Plan, tuple[np.ndarray, ...]]:
 
 
 # A view, as the state values that open it.
-View = dict[str, Any]
+ViewState = dict[str, Any]
 
 
-def views_of(plan: Plan) -> dict[str, View]:
+def views_of(plan: Plan) -> dict[str, ViewState]:
     """Every view of a network; of the layers, one of each kind."""
-    found: dict[str, View] = {
+    found: dict[str, ViewState] = {
         form: {"tab": "network", "networkLayout": form, "selected": None}
         for form in ("strip", "graph")
     }

@@ -16,7 +16,7 @@ from pretrained import MTCNN, OCR, read
 from upscale import load_flower, load_upscaler
 from zoo import PNet
 
-LIGHT_MODELS = Path(onnx.backend.test.__file__).parent / "data" / "light"
+LIGHT_MODELS_FOLDER = Path(onnx.backend.test.__file__).parent / "data" / "light"
 SAMPLE_TEXT = "Feature maps 2026"
 
 
@@ -105,16 +105,16 @@ def text_picture(height: int, width: int, *, turned: bool = False, size: int = 3
     return np.ascontiguousarray(pixels) / 127.5 - 1
 
 
-DETECTOR = "ch_PP-OCRv4_det_infer"
-CLASSIFIER = "ch_ppocr_mobile_v2.0_cls_infer"
-RECOGNISER = "ch_PP-OCRv4_rec_infer"
+TEXT_DETECTOR_NAME = "ch_PP-OCRv4_det_infer"
+TEXT_ORIENTATION_NAME = "ch_ppocr_mobile_v2.0_cls_infer"
+TEXT_RECOGNISER_NAME = "ch_PP-OCRv4_rec_infer"
 TRAINED_MODELS: dict[str, Callable[[], tuple[Any, np.ndarray]]] = {
-    "text detector": lambda: ocr(DETECTOR, text_picture(192, 384)),
-    "text detector, another size": lambda: ocr(DETECTOR, text_picture(96, 160, size=18)),
+    "text detector": lambda: ocr(TEXT_DETECTOR_NAME, text_picture(192, 384)),
+    "text detector, another size": lambda: ocr(TEXT_DETECTOR_NAME, text_picture(96, 160, size=18)),
     "text direction": lambda: ocr(
-        CLASSIFIER, text_picture(48, 192), text_picture(48, 192, turned=True)
+        TEXT_ORIENTATION_NAME, text_picture(48, 192), text_picture(48, 192, turned=True)
     ),
-    "text recogniser": lambda: ocr(RECOGNISER, text_picture(48, 320)),
+    "text recogniser": lambda: ocr(TEXT_RECOGNISER_NAME, text_picture(48, 320)),
     "mtcnn p-net": lambda: mtcnn("pnet", PNet, 61, 58),
     "mtcnn r-net": lambda: mtcnn("rnet", RNet, 24, 24),
     "mtcnn o-net": lambda: mtcnn("onet", ONet, 48, 48),
@@ -122,7 +122,9 @@ TRAINED_MODELS: dict[str, Callable[[], tuple[Any, np.ndarray]]] = {
     "efficientnet-lite0": efficientnet,
 }
 # ONNX's own files: real architectures with all weights equal.
-UNTRAINED_MODELS = sorted(file.stem.removeprefix("light_") for file in LIGHT_MODELS.glob("*.onnx"))
+UNTRAINED_MODELS = sorted(
+    file.stem.removeprefix("light_") for file in LIGHT_MODELS_FOLDER.glob("*.onnx")
+)
 
 
 def build_model(name: str) -> tuple[Any, np.ndarray | None]:
@@ -130,5 +132,5 @@ def build_model(name: str) -> tuple[Any, np.ndarray | None]:
     return (
         TRAINED_MODELS[name]()
         if name in TRAINED_MODELS
-        else (LIGHT_MODELS / f"light_{name}.onnx", None)
+        else (LIGHT_MODELS_FOLDER / f"light_{name}.onnx", None)
     )

@@ -14,10 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 ACTIVATIONS = (nn.Sigmoid, nn.Tanh, nn.Softplus, nn.ELU, nn.SiLU, nn.LeakyReLU)
-MODES = ("zeros", "reflect", "replicate", "circular")
+PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
-class Function(nn.Module):
+class NamedFunction(nn.Module):
     """A function as a module."""
 
     def __init__(self, name: str, function) -> None:
@@ -118,10 +118,10 @@ class NetworkGenerator:
     def module_type(self, name: str) -> type[nn.Module]:
         return getattr(nn, f"{name}{self.axes}d")
 
-    def network(self, most: int = 5) -> StepNetwork:
+    def network(self, max_steps: int = 5) -> StepNetwork:
         """Draw steps while maps stay small enough to check every position."""
         value, steps = self.x, []
-        for _ in range(self.random.randint(2, most)):
+        for _ in range(self.random.randint(2, max_steps)):
             for _ in range(20):
                 step = self.step(value).eval()
                 try:
@@ -150,7 +150,7 @@ class NetworkGenerator:
         return self.random.choice(kinds)(x)
 
     def convolution(self, x: Tensor) -> nn.Module:
-        channels, mode = x.shape[1], self.random.choice(MODES)
+        channels, mode = x.shape[1], self.random.choice(PADDING_MODES)
         groups = self.random.choice([1, 1, channels, 2 if channels % 2 == 0 else 1])
         return self.module_type("Conv")(
             channels, channels * self.random.choice([1, 2]), self.random_sizes(1, 4),
@@ -209,7 +209,7 @@ class NetworkGenerator:
             f"cat along {axis}": lambda x: torch.cat([x, x * 2], axis),
             f"chunk {axis}": lambda x: x.chunk(2, axis)[1],
         }
-        return Function(*self.random.choice(list(functions.items())))
+        return NamedFunction(*self.random.choice(list(functions.items())))
 
     def branches(self, x: Tensor) -> nn.Module:
         channels = x.shape[1]
@@ -269,7 +269,7 @@ class NetworkGenerator:
             for side in (2, 3):
                 if x.shape[2] % side == 0 and x.shape[3] % side == 0:
                     return WindowMixing(side)
-        return Function(*self.random.choice(list(functions.items())))
+        return NamedFunction(*self.random.choice(list(functions.items())))
 
 
 def with_positive_weights(model: nn.Module, seed: int) -> nn.Module:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from nbglcnn.graph import Carry, Graph, Key, Node, Value
+from nbglcnn.graph import Carry, Graph, Node, Value, ValueKey
 
 FLOAT32 = np.dtype(np.float32)
 RANDOM = np.random.default_rng(17)
@@ -26,9 +26,9 @@ def leaky_integrator(shape: tuple[int, ...] = SHAPE, initial: np.ndarray = INITI
         Node("n3", "Add", ("squashed", "x"), ("y",), section="post"),
     )
     keys = (
-        Key("x", "x", "input"),
-        *(Key(name, name, "layer") for name in ("scaled", "next", "squashed")),
-        Key("y", "y", "output"),
+        ValueKey("x", "x", "input"),
+        *(ValueKey(name, name, "layer") for name in ("scaled", "next", "squashed")),
+        ValueKey("y", "y", "output"),
     )
     return Graph(
         "leaky", nodes, values, ("x",), ("y",), keys, {"s": "s.initial"},
@@ -45,7 +45,7 @@ def with_delay_state(graph: Graph) -> Graph:
         graph,
         values=values,
         nodes=(*graph.nodes, Node("n4", "Sub", ("x", "p"), ("d",), section="post")),
-        keys=(*graph.keys, Key("d", "d", "output")),
+        keys=(*graph.keys, ValueKey("d", "d", "output")),
         outputs=(*graph.outputs, "d"),
         parameters={**graph.parameters, "p": "p.initial"},
         carries=(*graph.carries, Carry("x", "p", "p.initial")),
@@ -71,7 +71,7 @@ def pooled_sections() -> Graph:
         Node("n2", "MaxPool", ("maps",), ("most",), window, section="post"),
         Node("n3", "Neg", ("most",), ("b",), section="post"),
     )
-    keys = (Key("x", "x", "input"), Key("a", "a", "output"), Key("b", "b", "output"))
+    keys = (ValueKey("x", "x", "input"), ValueKey("a", "a", "output"), ValueKey("b", "b", "output"))
     return Graph("pooled", nodes, values, ("x",), ("a", "b"), keys, {})
 
 
@@ -84,7 +84,7 @@ def cross_section_graph() -> Graph:
         Node(f"n{k}", op, (names[k],), (names[k + 1],), section="post" if k else "forward")
         for k, op in enumerate(operators)
     ]
-    keys = (Key("x", "x", "input"), Key("y", "y", "output"))
+    keys = (ValueKey("x", "x", "input"), ValueKey("y", "y", "output"))
     return Graph("crossed", tuple(nodes), values, ("x",), ("y",), keys, {})
 
 

@@ -25,7 +25,7 @@ class LoadedPlan(Protocol):
 
     sections: list[str]
     precision: str
-    bytes: int
+    gpu_bytes: int
 
     def run(self, inputs: Arrays, section: str | None = None) -> dict[str, np.ndarray]:
         """Return the outputs, or those of a section. Omitted inputs keep their values."""
@@ -65,7 +65,7 @@ class _OpenGLPlan:
         header = session.plan.header
         self._session = session
         self.sections = [section.name for section in header.sections]
-        self.precision, self.bytes = header.precision, session.plan.gpu_bytes
+        self.precision, self.gpu_bytes = header.precision, session.plan.gpu_bytes
 
     def run(self, inputs: Arrays, section: str | None = None) -> dict[str, np.ndarray]:
         try:
@@ -96,23 +96,23 @@ class WebGL:
         gl.page.evaluate("() => { globalThis.loaded = []; }")
 
     def load(self, file: bytes) -> LoadedPlan:
-        number, facts = _evaluate(self._gl, LOAD_PLAN, self._gl.serve_file(file))
+        number, facts = _evaluate(self._gl, LOAD_PLAN_SCRIPT, self._gl.serve_file(file))
         return _WebGLPlan(self._gl, number, Plan.from_bytes(file), facts)
 
 
-LOAD_PLAN = """async (url) => {
+LOAD_PLAN_SCRIPT = """async (url) => {
   const plan = await gl.load(await (await fetch(url)).arrayBuffer(), { device: gl.opened() });
   const { sections, precision, bytes } = plan;
   return [loaded.push(plan) - 1, { sections, precision, bytes }];
 }"""
 # With a single output the runtime returns its array directly.
-RUN_PLAN = """async ([k, inputs, section]) => {
+RUN_PLAN_SCRIPT = """async ([k, inputs, section]) => {
   const arrays = Object.fromEntries(inputs.map(([key, data]) => [key, gl.floats(data)]));
   const found = await loaded[k].run(arrays, section ?? undefined);
   if (found instanceof Float32Array) return [[null, gl.base64(found)]];
   return Object.entries(found).map(([key, data]) => [key, gl.base64(data)]);
 }"""
-READ_VALUE = "async ([k, key]) => gl.base64(await loaded[k].read(key))"
+READ_VALUE_SCRIPT = "async ([k, key]) => gl.base64(await loaded[k].read(key))"
 
 
 class _WebGLPlan:
@@ -123,16 +123,16 @@ class _WebGLPlan:
         self._outputs = header.outputs
         self.sections: list[str] = facts["sections"]
         self.precision: str = facts["precision"]
-        self.bytes: int = facts["bytes"]
+        self.gpu_bytes: int = facts["bytes"]
 
     def run(self, inputs: Arrays, section: str | None = None) -> dict[str, np.ndarray]:
         given = [[key, encode(array)] for key, array in inputs.items()]
-        found = _evaluate(self._gl, RUN_PLAN, [self._number, given, section])
+        found = _evaluate(self._gl, RUN_PLAN_SCRIPT, [self._number, given, section])
         only = self._outputs[0]
         return {key or only: self._decode_value(key or only, data) for key, data in found}
 
     def read(self, key: str) -> np.ndarray:
-        return self._decode_value(key, _evaluate(self._gl, READ_VALUE, [self._number, key]))
+        return self._decode_value(key, _evaluate(self._gl, READ_VALUE_SCRIPT, [self._number, key]))
 
     def _decode_value(self, key: str, data: str) -> np.ndarray:
         value = self._values[key]

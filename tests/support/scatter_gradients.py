@@ -12,15 +12,17 @@ from operator_gradients import RNG, GradientCase, uniform
 REDUCTIONS = {"none": "", "add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 
 
-def torch_scatter(x: Tensor, axis: int, places: Tensor, updates: Tensor, reduction: str) -> Tensor:
+def torch_scatter(
+    x: Tensor, axis: int, target_indices: Tensor, updates: Tensor, reduction: str
+) -> Tensor:
     if reduction == "none":
-        return x.scatter(axis, places, updates)
-    return x.scatter_reduce(axis, places, updates, REDUCTIONS[reduction])
+        return x.scatter(axis, target_indices, updates)
+    return x.scatter_reduce(axis, target_indices, updates, REDUCTIONS[reduction])
 
 
 def scatter_elements_case(
     reduction: str, shape: tuple[int, ...], axis: int, length: int,
-    numbers: Callable[..., np.ndarray],
+    make_values: Callable[..., np.ndarray],
 ) -> GradientCase:  # fmt: skip
     """Scatter along an axis; "none" has no repeated index, whose result is undefined."""
     size = tuple(max(1, n - (k == 0)) if k != axis else length for k, n in enumerate(shape))
@@ -34,26 +36,26 @@ def scatter_elements_case(
     def right(x: Tensor, updates: Tensor) -> Tensor:
         return torch_scatter(x, axis, torch.tensor(places), updates, reduction)
 
-    inputs = [numbers(*shape), negative, numbers(*size)]
+    inputs = [make_values(*shape), negative, make_values(*size)]
     return GradientCase("ScatterElements", right, inputs, {"axis": axis, "reduction": reduction})
 
 
 def scatter_nd_case(
-    reduction: str, shape: tuple[int, ...], named: int, rows: tuple[int, ...],
-    numbers: Callable[..., np.ndarray],
+    reduction: str, shape: tuple[int, ...], indexed_axes: int, row_shape: tuple[int, ...],
+    make_values: Callable[..., np.ndarray],
 ) -> GradientCase:  # fmt: skip
     """ScatterND: rows of indices into the first axes."""
-    lengths, count = shape[:named], math.prod(rows)
-    whole, inner = math.prod(lengths), math.prod(shape[named:])
+    lengths, count = shape[:indexed_axes], math.prod(row_shape)
+    whole, inner = math.prod(lengths), math.prod(shape[indexed_axes:])
     flat = RNG.permutation(whole)[:count] if reduction == "none" else RNG.integers(0, whole, count)
-    indices = np.stack(np.unravel_index(flat, lengths), -1).reshape(*rows, named)
+    indices = np.stack(np.unravel_index(flat, lengths), -1).reshape(*row_shape, indexed_axes)
 
     def right(x: Tensor, updates: Tensor) -> Tensor:
         places = torch.tensor(flat)[:, None].expand(count, inner)
         lines = x.reshape(whole, inner), 0, places, updates.reshape(count, inner), reduction
         return torch_scatter(*lines).reshape(shape)
 
-    inputs = [numbers(*shape), indices, numbers(*rows, *shape[named:])]
+    inputs = [make_values(*shape), indices, make_values(*row_shape, *shape[indexed_axes:])]
     return GradientCase("ScatterND", right, inputs, {"reduction": reduction})
 
 

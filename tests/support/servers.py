@@ -32,14 +32,14 @@ def free_port() -> int:
 @contextmanager
 def running_server(
     command: Sequence[str],
-    health: str,
+    health_url: str,
     log: Path,
     environment: Mapping[str, str],
     *,
     folder: Path | None = None,
     signals: Sequence[signal.Signals] = (signal.SIGTERM,),
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run `command` in `folder` until the block ends; wait until the URL `health` responds.
+    """Run `command` in `folder` until the block ends; wait until the URL `health_url` responds.
 
     Its output goes to `log`; `signals` are sent to stop it.
     """
@@ -53,7 +53,7 @@ def running_server(
             start_new_session=True,
         )
     try:
-        _wait_healthy(health, process, log)
+        _wait_healthy(health_url, process, log)
         yield process
     finally:
         for number in signals:

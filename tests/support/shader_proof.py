@@ -10,10 +10,10 @@ import onnx
 from nbglcnn.plan.schema import Plan
 
 # Inputs of which an operator uses only the shape or type: (operator, position).
-NON_NUMERIC_INPUTS = {("Shape", 0), ("Size", 0), ("CastLike", 1)}
+SHAPE_ONLY_INPUTS = {("Shape", 0), ("Size", 0), ("CastLike", 1)}
 # Inputs that an output doesn't depend on: (operator, output) → positions. Statistics of the input
 # don't depend on scale and bias, and a training batch doesn't depend on the running statistics.
-INDEPENDENT_INPUTS = {
+UNUSED_INPUTS_BY_OUTPUT = {
     ("LayerNormalization", 1): {1, 2},
     ("LayerNormalization", 2): {1, 2},
     ("BatchNormalization in training", 0): {3, 4},
@@ -35,9 +35,9 @@ def input_dependencies(
             # The mask of a Dropout in inference doesn't depend on its input.
             if node.op_type != "Dropout" or not number:
                 for position, source in enumerate(node.input):
-                    if (node.op_type, position) in NON_NUMERIC_INPUTS:
+                    if (node.op_type, position) in SHAPE_ONLY_INPUTS:
                         continue
-                    if position not in INDEPENDENT_INPUTS.get((kind, number), ()):
+                    if position not in UNUSED_INPUTS_BY_OUTPUT.get((kind, number), ()):
                         found |= known.get(source, set())
             known[name] = found
     return {output.name: known.get(output.name, set()) for output in model.graph.output}
@@ -57,7 +57,7 @@ def trace_passes(plan: Plan, key: str) -> tuple[int, set[str]]:
     return count, {i.key for i in plan.header.inputs if i.pack_pass.output in wanted}
 
 
-def find_disproof(
+def explain_missing_passes(
     model: onnx.ModelProto,
     plan: Plan,
     inputs: Mapping[str, np.ndarray],

@@ -27,7 +27,7 @@ def fit_with_pillow(picture: Image.Image, shape: tuple[int, ...], mirrored: bool
     return np.asarray(grey.convert("L"), np.float32) / 255
 
 
-def average_squares(canvas: Image.Image, shape: tuple[int, ...]) -> np.ndarray:
+def average_drawing_cells(canvas: Image.Image, shape: tuple[int, ...]) -> np.ndarray:
     """The squares of a drawing, each the mean of its pixels: (channels, height, width)."""
     *_, channels, height, width = shape
     pixels = np.asarray(canvas.convert("RGB"), np.float64)[:, :, :channels] / 255

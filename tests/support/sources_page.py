@@ -13,7 +13,7 @@ from views_page import ViewsPage
 from webgl_page import decode
 
 # Drops a file on the drawer or pastes it into the Viewer.
-DROP_OR_PASTE = """([how, text, name, type]) => {
+DROP_OR_PASTE_SCRIPT = """([how, text, name, type]) => {
   const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   const transfer = new DataTransfer();
   if (type === '') transfer.setData('text/uri-list', 'http://127.0.0.1/a.png');
@@ -39,17 +39,22 @@ class SourcesPage:
         self.page.evaluate("a => views.put(...a)", [name, base64.b64encode(content).decode()])
 
     def add_dataset(
-        self, images: np.ndarray, block: int, labels: Sequence[int] = (), names: Sequence[str] = ()
+        self,
+        images: np.ndarray,
+        block_size: int,
+        labels: Sequence[int] = (),
+        names: Sequence[str] = (),
     ) -> dict[str, Any]:
         """Add the blocks of a data set; return the fields of its record."""
-        for k in range(-(-len(images) // block)):
-            self.add_blob(f"set.{k}", images[k * block : (k + 1) * block].tobytes())
+        for k in range(-(-len(images) // block_size)):
+            self.add_blob(f"set.{k}", images[k * block_size : (k + 1) * block_size].tobytes())
         if labels:
             self.add_blob("set.labels", msgspec.json.encode(list(map(int, labels))))
         if names:
             self.add_blob("set.classes", msgspec.json.encode(list(names)))
         return {
-            "data": "set", "count": len(images), "block_size": block, "dtype": str(images.dtype),
+            "data": "set", "count": len(images), "block_size": block_size,
+            "dtype": str(images.dtype),
             "labels": "set.labels" if labels else "", "classes": "set.classes" if names else "",
         }  # fmt: skip
 

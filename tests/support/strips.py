@@ -11,7 +11,7 @@ from nbglcnn.lowering.lower import lower
 from nbglcnn.plan.layout import Layout
 
 
-class TooLarge(Exception):
+class TensorTooLarge(Exception):
     """A tensor is both too wide and too high for any real device of this size."""
 
 
@@ -25,7 +25,7 @@ def limit_texture_side(texels: int) -> Iterator[Target]:
     def cut(builder: Builder, layout: Layout) -> Layout:
         found = layout.split_to_fit(texels)
         if min(found.strips) > 1:
-            raise TooLarge(str(layout))
+            raise TensorTooLarge(str(layout))
         return found
 
     with (
@@ -40,7 +40,7 @@ def compile_in_strips(graph: Graph, texels: int, **options: str) -> Plan | None:
     try:
         with limit_texture_side(texels) as target:
             plan = lower(graph, target=target, **options)
-    except TooLarge:
+    except TensorTooLarge:
         return None
     cut = any("#define WRAPPED" in program.source for program in plan.header.programs)
     return plan if cut else None

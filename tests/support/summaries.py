@@ -13,7 +13,7 @@ def numpy_summary(array: np.ndarray) -> dict[str, float]:
         "max": np.max(finite if finite.size else none),
         "mean": np.mean(finite if finite.size else none),
         "std": np.std(finite if finite.size else none),
-        "zeros": np.mean(array == 0),
+        "zeroFraction": np.mean(array == 0),
         "nan": np.isnan(array).sum(),
         "inf": np.isinf(array).sum(),
     }

@@ -13,7 +13,7 @@ x = torch.zeros(1, 1, 28, 28)
 """
 # A camera whose picture the test draws: a bright bar, vertical ("cup") or horizontal ("hand"), with
 # jitter so that no two frames are equal.
-FAKE_CAMERA = """() => {
+FAKE_CAMERA_SCRIPT = """() => {
   const canvas = document.createElement('canvas');
   [canvas.width, canvas.height] = [160, 160];
   const context = canvas.getContext('2d');

@@ -7,13 +7,13 @@ from torch.nn import functional as F
 from operator_gradients import int_vector
 
 
-def normalize(axes: tuple[int, ...], eps: float = 1e-5, root: bool = True):
+def normalize(axes: tuple[int, ...], eps: float = 1e-5, uses_square_root: bool = True):
     """Subtract the mean and divide by the deviation along some axes."""
 
     def right(x: Tensor) -> Tensor:
         variance = x.var(axes, correction=0, keepdim=True)
         apart = x - x.mean(axes, keepdim=True)
-        return apart / ((variance + eps).sqrt() if root else variance.sqrt() + eps)
+        return apart / ((variance + eps).sqrt() if uses_square_root else variance.sqrt() + eps)
 
     return right
 
@@ -37,14 +37,14 @@ def lp_pool(p: int, kernel: tuple[int, int], stride: int, dilation: int = 1):
     return right
 
 
-def dilated_mean(x: Tensor, padded: bool) -> Tensor:
+def dilated_mean(x: Tensor, counts_padding: bool) -> Tensor:
     """Means over a dilated window, counting the zero padding or not."""
     ones = torch.ones((x.shape[1], 1, 2, 3), dtype=x.dtype)
 
     def sums(x: Tensor) -> Tensor:
         return F.conv2d(x, ones, None, 1, (1, 2), (2, 2), x.shape[1])
 
-    return sums(x) / (6 if padded else sums(torch.ones_like(x)))
+    return sums(x) / (6 if counts_padding else sums(torch.ones_like(x)))
 
 
 def global_lp_pool(p: int):

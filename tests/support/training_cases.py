@@ -13,19 +13,19 @@ from views_page import ViewsPage
 from webgl_page import encode
 
 # Arrays are base64. The actions are stubs that log their calls.
-SET_TRAINING = """(given) => {
+SET_TRAINING_SCRIPT = """(given) => {
   const revived = (key, value) => {
     if (value === null || typeof value !== 'object') return value;
     if ('f32' in value) {
       return new Float32Array(Uint8Array.from(atob(value.f32), (c) => c.charCodeAt(0)).buffer);
     }
-    return key === 'arrays' ? new Map(Object.entries(value)) : value;
+    return key === 'parameterArrays' ? new Map(Object.entries(value)) : value;
   };
   const { progress, training, canRecompile, acts, now } = JSON.parse(given, revived);
   const { state } = views;
   globalThis.asked ??= { looks: [], backs: [], watches: [], watching: 0 };
   globalThis.now = { ...now };
-  state.trainingHost.value = { page: 'here', canRecompile, planHash: '', contextLosses: 0 };
+  state.trainingHost.value = { pageId: 'here', canRecompile, planHash: '', contextLossCount: 0 };
   state.training.value = training;
   state.progress.value = { ...state.progress.value, ...progress };
   state.trainingActions.value = !acts ? null : {
@@ -37,7 +37,7 @@ SET_TRAINING = """(given) => {
     },
     showCheckpoint(id) {
       asked.looks.push(id);
-      state.progress.value = { ...state.progress.value, shownCheckpoint: id };
+      state.progress.value = { ...state.progress.value, shownCheckpointId: id };
     },
     restoreCheckpoint: (id, keep) => asked.backs.push([id, keep]),
   };
@@ -69,7 +69,7 @@ class TrainingCase:
         """Show it as a page that trains does; `record` overrides fields of the training record."""
         now = {key: encode_array(one) for key, one in {**self.arrays, **self.gradients}.items()}
         views.page.evaluate(
-            SET_TRAINING,
+            SET_TRAINING_SCRIPT,
             json.dumps(
                 {
                     "progress": self.progress, "training": {**TRAINING_RECORD, **record},
@@ -116,8 +116,8 @@ def train_case(
             if step in at:
                 checkpoints.append(
                     {
-                        "id": 100 + step, "step": step, "loss": loss, "branch": 0, "fits": True,
-                        "arrays": {name: encode_array(one) for name, one in parameters().items()},
+                        "id": 100 + step, "step": step, "loss": loss, "branchNumber": 0, "isRestorable": True,
+                        "parameterArrays": {name: encode_array(one) for name, one in parameters().items()},
                         "predictions": encode_array(found),
                     }
                 )  # fmt: skip
@@ -157,9 +157,9 @@ def train_case(
     }  # fmt: skip
     progress = {
         "phase": "running", "message": "", "config": course, "step": steps,
-        "examples": steps * batch, "losses": losses,
+        "examplesSeen": steps * batch, "losses": losses,
         "accuracies": shares if classes else [None] * steps, "heldOut": held, "stepMs": 24.0,
-        "branches": [], "checkpoints": checkpoints, "shownCheckpoint": None, "fixedExamples": fixed,
+        "branches": [], "checkpoints": checkpoints, "shownCheckpointId": None, "fixedExamples": fixed,
         "predictions": encode_array(found), "updateRatios": encode_array(ratios),
         "deadUnits": None,
     }  # fmt: skip

@@ -60,18 +60,19 @@ def train_in_torch(
 
 
 def assert_near_float64(
-    name: str, found: np.ndarray, right: Tensor, float32_reference: Tensor, tolerance: float,
-    size: float | None = None,
+    name: str, actual: np.ndarray, float64_reference: Tensor, float32_reference: Tensor,
+    tolerance: float,
+    scale: float | None = None,
 ) -> None:  # fmt: skip
     """Assert the error against float64 is within tolerance, or twice torch's float32 error.
 
-    Errors are relative to `size`, by default the tensor's maximum.
+    Errors are relative to `scale`, by default the tensor's maximum.
     """
-    truth = right.detach().double().numpy()
-    size = max(float(np.abs(truth).max(initial=0)) if size is None else size, 1e-9)
-    assert found.shape == truth.shape, name
-    error = np.abs(found - truth).max(initial=0) / size
-    theirs = np.abs(float32_reference.detach().double().numpy() - truth).max(initial=0) / size
+    truth = float64_reference.detach().double().numpy()
+    scale = max(float(np.abs(truth).max(initial=0)) if scale is None else scale, 1e-9)
+    assert actual.shape == truth.shape, name
+    error = np.abs(actual - truth).max(initial=0) / scale
+    theirs = np.abs(float32_reference.detach().double().numpy() - truth).max(initial=0) / scale
     assert error <= max(tolerance, 2 * theirs), (name, error, theirs)
 
 
@@ -79,9 +80,9 @@ def assert_trained(
     model: nn.Module,
     data: tuple[Tensor, Tensor],
     loss: Any,
-    of_torch: Loss,
+    torch_loss: Loss,
     optimizer: Any,
-    theirs: OptimizerFactory,
+    torch_optimizer: OptimizerFactory,
     *,
     steps: int = 4,
     size: int = 4,
@@ -108,8 +109,8 @@ def assert_trained(
     assert result.losses.dtype == np.float32 and result.losses.shape == (steps,)
     assert not result.stopped
     own = {"steps": steps, "size": size, "prepared": prepared, "clip": clip, "rate": rate}
-    right = train_in_torch(model, *data, of_torch, theirs, dtype=torch.float64, **own)
-    float32_reference = train_in_torch(model, *data, of_torch, theirs, **own)
+    right = train_in_torch(model, *data, torch_loss, torch_optimizer, dtype=torch.float64, **own)
+    float32_reference = train_in_torch(model, *data, torch_loss, torch_optimizer, **own)
     assert_near_float64("losses", result.losses, torch.from_numpy(right.losses),
                         torch.from_numpy(float32_reference.losses), tolerance)  # fmt: skip
     grads = [one.grad for one in right.model.parameters() if one.grad is not None]

@@ -50,12 +50,12 @@ def convnext() -> nn.Module:
 
 
 @dataclass
-class TrainingExample:
+class TrainingCase:
     """A network with eight examples, for batches of four."""
 
     make: Callable[[], nn.Module]
     shape: tuple[int, ...]
-    rate: float  # low enough that twenty steps don't diverge chaotically
+    learning_rate: float  # low enough that twenty steps don't diverge chaotically
 
     def build(self) -> tuple[nn.Module, Tensor, Tensor, str]:
         """Build the model, inputs and targets, and return them with the loss's name."""
@@ -70,12 +70,12 @@ class TrainingExample:
 
 
 TORCH_LOSSES = {"mse": F.mse_loss, "cross_entropy": F.cross_entropy}
-EXAMPLES = {
-    "autoencoder": TrainingExample(autoencoder, (1, 28, 28), 0.1),
-    "mnist": TrainingExample(MnistNet, (1, 28, 28), 0.02),
-    "unet": TrainingExample(UNet, (3, 64, 64), 0.02),
-    "convnext": TrainingExample(convnext, (3, 64, 64), 0.02),
-    "vit": TrainingExample(SmallViT, (3, 64, 64), 0.02),
-    "resnet18": TrainingExample(ResNet18, (3, 64, 64), 1e-4),
-    "mobilenet_v2": TrainingExample(MobileNetV2, (3, 64, 64), 1e-4),
+TRAINING_CASES = {
+    "autoencoder": TrainingCase(autoencoder, (1, 28, 28), 0.1),
+    "mnist": TrainingCase(MnistNet, (1, 28, 28), 0.02),
+    "unet": TrainingCase(UNet, (3, 64, 64), 0.02),
+    "convnext": TrainingCase(convnext, (3, 64, 64), 0.02),
+    "vit": TrainingCase(SmallViT, (3, 64, 64), 0.02),
+    "resnet18": TrainingCase(ResNet18, (3, 64, 64), 1e-4),
+    "mobilenet_v2": TrainingCase(MobileNetV2, (3, 64, 64), 1e-4),
 }

@@ -21,7 +21,7 @@ from nbglcnn import Viewer
 from onnx_models import model_of, node
 
 # A kernel's first cell. It avoids torch, which takes seconds to import.
-IMPORTS = f"""
+IMPORTS_CELL = f"""
 import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
 from viewer_lifecycle import *
 """
@@ -50,20 +50,20 @@ def make_picture(seed: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(1, 1, 5, 6)).astype(np.float32)
 
 
-def assert_output(value: Any, seed: int, pictured: int) -> None:
-    [truth] = ReferenceEvaluator(network(seed)).run(None, {"x": make_picture(pictured)})
+def assert_output(value: Any, seed: int, picture_seed: int) -> None:
+    [truth] = ReferenceEvaluator(network(seed)).run(None, {"x": make_picture(picture_seed)})
     assert_equal(value, truth)
 
 
-def call_after_messages(viewer: Viewer, count: int, act: Callable[[], Any]) -> None:
-    """Call `act` after `count` messages to or from pages."""
+def call_after_messages(viewer: Viewer, count: int, action: Callable[[], Any]) -> None:
+    """Call `action` after `count` messages to or from pages."""
     connection, seen = viewer._connection, itertools.count(1)
 
     def counted(call: Callable[..., Any]) -> Callable[..., Any]:
         def counting(*given: Any) -> None:
             call(*given)
             if next(seen) == count:
-                act()
+                action()
 
         return counting
 
@@ -120,7 +120,7 @@ def print_outcomes(*lives: list[list[Any]]) -> None:
     print(json.dumps(lives))
 
 
-def keep_viewer() -> Viewer:
+def show_persistent_viewer() -> Viewer:
     """Show a persistent Viewer, so that others compile nothing and the page keeps its device."""
     viewer = Viewer(network(0), make_picture(0))
     display(viewer)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 # A kernel's first cell.
-IMPORTS = f"""
+IMPORTS_CELL = f"""
 import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
 import asyncio, threading, time, warnings
 import numpy as np, torch, ipywidgets

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
-from browsers import VISIBLE_MAPS
+from browsers import VISIBLE_MAPS_SCRIPT
 from bundle import bundle_script
 from nbglcnn import Plan
 from webgl_page import encode
@@ -19,21 +19,21 @@ EMPTY_PAGE = (
     '<!doctype html><link rel="icon" href="data:,">'
     '<body data-jp-theme-light="true" style="margin: 0">'
 )
-MAP_CANVASES = ".nbglcnn canvas[data-maps]"
-IS_DRAWN = f"""() => {{
-  const seen = ({VISIBLE_MAPS})();
+MAP_CANVAS_SELECTOR = ".nbglcnn canvas[data-maps]"
+IS_DRAWN_SCRIPT = f"""() => {{
+  const seen = ({VISIBLE_MAPS_SCRIPT})();
   return seen.length > 0 && seen.every(({{ dataset }}) => dataset.drawn || 'skipped' in dataset);
 }}"""
 # The page's script for `bundle_script`, and a script that sets signals of the state.
-VIEWS_BUNDLE = ("test/views_page.ts", "--format=iife", "--loader:.css=text")
-SET_STATE = "a => { for (const [k, v] of Object.entries(a)) views.state[k].value = v; }"
-RESET_STATE = "async () => ({ left: await (globalThis.views?.reset() ?? ['no views']) })"
+VIEWS_BUNDLE_ARGUMENTS = ("test/views_page.ts", "--format=iife", "--loader:.css=text")
+SET_STATE_SCRIPT = "a => { for (const [k, v] of Object.entries(a)) views.state[k].value = v; }"
+RESET_STATE_SCRIPT = "async () => ({ left: await (globalThis.views?.reset() ?? ['no views']) })"
 # A finished parity check against the framework's own values, without its layers.
 PARITY_STATE = {
     "layers": [], "reference": "PyTorch", "isSampled": False, "non_finite": [], "note": "",
-    "float16_overflow": "", "time": 0,
+    "float16_overflow": "", "checkedAtMs": 0,
 }  # fmt: skip
-CLIPPED_ELEMENTS = """\
+CLIPPED_ELEMENTS_SCRIPT = """\
 () => [...document.querySelectorAll('.nbglcnn, .nbglcnn *')].filter((element) =>
   !element.closest('svg') && element.tagName !== 'STYLE' && element.clientWidth > 0
   && element.textContent.trim() !== '' && element.scrollWidth > element.clientWidth
@@ -48,7 +48,7 @@ class ViewsPage:
         self.page, self.files = page, files
         if not page.evaluate("() => 'views' in globalThis"):
             page.set_content(EMPTY_PAGE)
-            files["/views.js"] = bundle_script(*VIEWS_BUNDLE)
+            files["/views.js"] = bundle_script(*VIEWS_BUNDLE_ARGUMENTS)
             page.add_script_tag(url="/views.js")  # as `content` it would pass through Playwright
         page.evaluate("() => { globalThis.dispose = views.show(); }")
         files["/views.plan"] = plan.to_bytes()
@@ -57,7 +57,7 @@ class ViewsPage:
 
     def wait_drawn(self) -> None:
         """Wait until all that is visible has been drawn."""
-        self.page.wait_for_function(IS_DRAWN)
+        self.page.wait_for_function(IS_DRAWN_SCRIPT)
 
     def wait_idle(self) -> None:
         """Wait until all requests are answered and no drawing is pending."""
@@ -65,7 +65,7 @@ class ViewsPage:
 
     def set(self, **values: Any) -> None:
         """Set signals of the state."""
-        self.page.evaluate(SET_STATE, values)
+        self.page.evaluate(SET_STATE_SCRIPT, values)
 
     def get(self, name: str) -> Any:
         return self.page.evaluate("k => views.state[k].value", name)
@@ -88,7 +88,9 @@ class ViewsPage:
 
 def reset_page(page: Page) -> list[str]:
     """Restore the page of a ViewsPage for the next one; return the differences from a new page."""
-    left = page.wait_for_function(RESET_STATE)  # unlike `evaluate`, it times out if the page hangs
+    left = page.wait_for_function(
+        RESET_STATE_SCRIPT
+    )  # unlike `evaluate`, it times out if the page hangs
     page.mouse.move(-1, -1)  # the element under the pointer would keep its hover style
     return list(left.json_value()["left"])
 

@@ -104,14 +104,14 @@ class GlPage:
         """Set edits and return when the page has applied them; the next run uses them."""
         for name, array in arrays.items():
             self.page.evaluate("a => gl.putArray(...a)", [name, encode(array)])
-        self.page.evaluate("a => gl.setEdits(...a)", [session, records.to_dict(edits)])
+        self.page.evaluate("a => gl.setEdits(...a)", [session, records.edits_to_dicts(edits)])
 
-    def read_derived(self, session: int, what: str, key: str) -> np.ndarray:
+    def read_derived(self, session: int, derived_kind: str, key: str) -> np.ndarray:
         """Read a derived value: before its edits, without any edits, or the difference."""
         header = self._plans[session].header
         [shape] = {v.shape for v in header.values if v.key == key}
         read = "([k, what, key]) => gl.read(k, gl.keys[what](key))"
-        return decode(self.page.evaluate(read, [session, what, key])).reshape(shape)
+        return decode(self.page.evaluate(read, [session, derived_kind, key])).reshape(shape)
 
     def statistics(self, session: int, key: str, image: int = 0) -> dict[str, Any]:
         found = self.page.evaluate(
@@ -184,7 +184,7 @@ DRAW_JOB: dict[str, Any] = {
     "drawMode": "maps",
 }
 # Simulates a device that can't render to 32-bit floats.
-NO_FLOAT32 = """() => {
+DISABLE_FLOAT32_SCRIPT = """() => {
   const { getExtension } = WebGL2RenderingContext.prototype;
   WebGL2RenderingContext.prototype.getExtension = function (name) {
     return name === "EXT_color_buffer_float" ? null : getExtension.call(this, name);

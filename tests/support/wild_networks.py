@@ -16,7 +16,7 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class WildNetwork:
     """A module's constructor, and the shapes of its input arrays."""
 
     build: Callable[[], Any]
@@ -42,13 +42,13 @@ def prepare_imports() -> None:
         )
 
 
-def _torchvision(name: str, **arguments: Any) -> Any:
+def _make_torchvision(name: str, **arguments: Any) -> Any:
     import torchvision
 
     return torchvision.models.get_model(name, weights=None, **arguments)
 
 
-def _timm(name: str, **arguments: Any) -> Any:
+def _make_timm(name: str, **arguments: Any) -> Any:
     import timm
 
     return timm.create_model(name, pretrained=False, **arguments)
@@ -108,7 +108,7 @@ def picture_shapes(size: int, channels: int = 3) -> tuple[Shape, ...]:
     return ((1, channels, size, size),)
 
 
-def wild_networks() -> dict[str, Network]:
+def wild_networks() -> dict[str, WildNetwork]:
     """All networks by name."""
     from more_wild_networks import more_networks
 
@@ -126,7 +126,7 @@ def wild_networks() -> dict[str, Network]:
     return found
 
 
-TORCHVISION = """
+TORCHVISION_NETWORKS = """
     alexnet:64 vgg11_bn:32 resnet18:64 resnet50:64 wide_resnet50_2:32 resnext50_32x4d:64
     densenet121:64 googlenet:64 inception_v3:80 mobilenet_v2:64 mobilenet_v3_small:64
     mobilenet_v3_large:64 mnasnet0_5:64 mnasnet1_0:64 shufflenet_v2_x0_5:64 shufflenet_v2_x1_0:64
@@ -135,34 +135,34 @@ TORCHVISION = """
     fcn_resnet50:64 deeplabv3_resnet50:64 deeplabv3_mobilenet_v3_large:64
     lraspp_mobilenet_v3_large:64
 """
-VIDEOS = {"r3d_18": (4, 32), "mc3_18": (4, 32), "r2plus1d_18": (4, 32), "swin3d_t": (4, 32)}
+VIDEO_NETWORKS = {"r3d_18": (4, 32), "mc3_18": (4, 32), "r2plus1d_18": (4, 32), "swin3d_t": (4, 32)}
 
 
-def _torchvision_networks() -> dict[str, Network]:
+def _torchvision_networks() -> dict[str, WildNetwork]:
     found = {}
-    for entry in TORCHVISION.split():
+    for entry in TORCHVISION_NETWORKS.split():
         name, size = entry.split(":")
         more = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
         if "deeplab" in name or "fcn" in name or "lraspp" in name:
             more = {"weights_backbone": None}
-        build = partial(_torchvision, name, **more)
-        found[f"torchvision/{name}"] = Network(build, picture_shapes(int(size)))
-    for name, (frames, size) in VIDEOS.items():
-        build = partial(_torchvision, name)
-        found[f"torchvision/{name}"] = Network(build, ((1, 3, frames, size, size),))
+        build = partial(_make_torchvision, name, **more)
+        found[f"torchvision/{name}"] = WildNetwork(build, picture_shapes(int(size)))
+    for name, (frames, size) in VIDEO_NETWORKS.items():
+        build = partial(_make_torchvision, name)
+        found[f"torchvision/{name}"] = WildNetwork(build, ((1, 3, frames, size, size),))
     pair = ((1, 3, 128, 128), (1, 3, 128, 128))
 
     def flow() -> Any:
-        net = _torchvision("raft_small")
+        net = _make_torchvision("raft_small")
         net.forward = partial(net.forward, num_flow_updates=2)
         return net
 
-    found["torchvision/raft_small"] = Network(flow, pair)
+    found["torchvision/raft_small"] = WildNetwork(flow, pair)
     return found
 
 
 # Each name is followed by the size; those under "of their size" are built for it (`img_size`).
-TIMM = """
+TIMM_NETWORKS = """
     bat_resnext26ts:256 caformer_s18:64 convformer_s18:64 convmixer_768_32:64 convnext_atto:64
     convnextv2_atto:64 crossvit_tiny_240:240 cs3darknet_focus_s:64 cspdarknet53:64 cspresnet50:64
     davit_tiny:64 densenet121:64 dla34:64 dla46_c:64 dpn68:64 eca_nfnet_l0:64 edgenext_xx_small:64
@@ -196,39 +196,41 @@ FIXED_SIZE = """
 """
 
 
-def _timm_networks() -> dict[str, Network]:
+def _timm_networks() -> dict[str, WildNetwork]:
     found = {}
-    for entry in TIMM.split():
+    for entry in TIMM_NETWORKS.split():
         name, size = entry.split(":")
-        found[f"timm/{name}"] = Network(partial(_timm, name), picture_shapes(int(size)))
+        found[f"timm/{name}"] = WildNetwork(partial(_make_timm, name), picture_shapes(int(size)))
     for entry in FIXED_SIZE.split():
         name, size = entry.split(":")
-        build = partial(_timm, name, img_size=int(size))
-        found[f"timm/{name}"] = Network(build, picture_shapes(int(size)))
+        build = partial(_make_timm, name, img_size=int(size))
+        found[f"timm/{name}"] = WildNetwork(build, picture_shapes(int(size)))
     return found
 
 
-SEGMENTATION = "Unet UnetPlusPlus FPN PSPNet DeepLabV3 DeepLabV3Plus Linknet MAnet PAN UPerNet"
+SEGMENTATION_ARCHITECTURES = (
+    "Unet UnetPlusPlus FPN PSPNet DeepLabV3 DeepLabV3Plus Linknet MAnet PAN UPerNet"
+)
 
 
-def _smp_networks() -> dict[str, Network]:
+def _smp_networks() -> dict[str, WildNetwork]:
     found = {}
-    for name in (*SEGMENTATION.split(), "Segformer", "DPT"):
+    for name in (*SEGMENTATION_ARCHITECTURES.split(), "Segformer", "DPT"):
         encoder = "tu-vit_tiny_patch16_224" if name == "DPT" else "resnet18"
         arguments = {"encoder_name": encoder, "encoder_weights": None, "classes": 4}
         build = partial(_construct, "segmentation_models_pytorch", name, **arguments)
         size = {"DPT": 224, "PAN": 256}.get(name, 64)
-        found[f"smp/{name}"] = Network(build, picture_shapes(size))
+        found[f"smp/{name}"] = WildNetwork(build, picture_shapes(size))
     arguments = {"encoder_name": "mobilenet_v2", "encoder_weights": None, "classes": 4}
     build = partial(_construct, "segmentation_models_pytorch", "Unet", **arguments)
-    found["smp/Unet mobilenet_v2"] = Network(build, picture_shapes(64))
+    found["smp/Unet mobilenet_v2"] = WildNetwork(build, picture_shapes(64))
     arguments = {"encoder_name": "mit_b0", "encoder_weights": None, "classes": 4}
     build = partial(_construct, "segmentation_models_pytorch", "FPN", **arguments)
-    found["smp/FPN mit_b0"] = Network(build, picture_shapes(64))
+    found["smp/FPN mit_b0"] = WildNetwork(build, picture_shapes(64))
     return found
 
 
-def _diffusers_networks() -> dict[str, Network]:
+def _diffusers_networks() -> dict[str, WildNetwork]:
     of = partial(partial, _construct, "diffusers")
     down = {"block_out_channels": (32, 64), "layers_per_block": 1, "norm_num_groups": 8}
     plain = {"down_block_types": ("DownBlock2D", "AttnDownBlock2D"),
@@ -260,18 +262,18 @@ def _diffusers_networks() -> dict[str, Network]:
         return _TensorModule.wrap(dit(), lambda net, x: net(x, step, label, return_dict=False)[0])
 
     return {
-        "diffusers/UNet2DModel": Network(_with_timestep(unet), picture_shapes(16)),
-        "diffusers/UNet2DConditionModel": Network(
+        "diffusers/UNet2DModel": WildNetwork(_with_timestep(unet), picture_shapes(16)),
+        "diffusers/UNet2DConditionModel": WildNetwork(
             _with_timestep(conditioned, **text), picture_shapes(16, 4)
         ),
-        "diffusers/AutoencoderKL": Network(
+        "diffusers/AutoencoderKL": WildNetwork(
             _first_output(of("AutoencoderKL", latent_channels=4, **down, **autoencoder)),
             picture_shapes(32),
         ),
-        "diffusers/AutoencoderTiny": Network(
+        "diffusers/AutoencoderTiny": WildNetwork(
             _first_output(of("AutoencoderTiny")), picture_shapes(32)
         ),
-        "diffusers/AsymmetricAutoencoderKL": Network(
+        "diffusers/AsymmetricAutoencoderKL": WildNetwork(
             _first_output(
                 of(
                     "AsymmetricAutoencoderKL",
@@ -284,20 +286,20 @@ def _diffusers_networks() -> dict[str, Network]:
             ),
             picture_shapes(32),
         ),
-        "diffusers/VQModel": Network(
+        "diffusers/VQModel": WildNetwork(
             _first_output(
                 of("VQModel", latent_channels=4, num_vq_embeddings=32, **down, **autoencoder)
             ),
             picture_shapes(32),
         ),
-        "diffusers/DiTTransformer2DModel": Network(classes, picture_shapes(16, 4)),
-        "diffusers/PixArtTransformer2DModel": Network(
-            lambda: _TensorModule.wrap(pixart(), _pixart), picture_shapes(16, 4)
+        "diffusers/DiTTransformer2DModel": WildNetwork(classes, picture_shapes(16, 4)),
+        "diffusers/PixArtTransformer2DModel": WildNetwork(
+            lambda: _TensorModule.wrap(pixart(), _call_pixart), picture_shapes(16, 4)
         ),
     }
 
 
-def _pixart(net: Any, x: Any) -> Any:
+def _call_pixart(net: Any, x: Any) -> Any:
     import torch
 
     text = torch.sin(torch.arange(7 * 16) * 1.0).view(1, 7, 16)
@@ -308,28 +310,28 @@ def _pixart(net: Any, x: Any) -> Any:
     )[0]  # fmt: skip
 
 
-def _kornia_networks() -> dict[str, Network]:
-    found: dict[str, Network] = {}
+def _kornia_networks() -> dict[str, WildNetwork]:
+    found: dict[str, WildNetwork] = {}
     patches = ((3, 1, 32, 32),)
     for name in ("HardNet", "HardNet8", "SOSNet", "TFeat", "HyNet", "OriNet"):
         build = partial(_construct, "kornia.feature", name, pretrained=False)
-        found[f"kornia/{name}"] = Network(build, patches)
+        found[f"kornia/{name}"] = WildNetwork(build, patches)
     build = partial(_construct, "kornia.feature", "KeyNet", pretrained=False)
-    found["kornia/KeyNet"] = Network(build, picture_shapes(32, 1))
-    found["kornia/XFeatModel"] = Network(
+    found["kornia/KeyNet"] = WildNetwork(build, picture_shapes(32, 1))
+    found["kornia/XFeatModel"] = WildNetwork(
         partial(_construct, "kornia.feature", "XFeatModel"), picture_shapes(64, 1)
     )
-    found["kornia/CornerHarris"] = Network(
+    found["kornia/CornerHarris"] = WildNetwork(
         partial(_construct, "kornia.feature", "CornerHarris", k=0.04), picture_shapes(32, 1)
     )
-    found["kornia/BlobHessian"] = Network(
+    found["kornia/BlobHessian"] = WildNetwork(
         partial(_construct, "kornia.feature", "BlobHessian"), picture_shapes(32, 1)
     )
-    found["kornia/DexiNed"] = Network(
+    found["kornia/DexiNed"] = WildNetwork(
         partial(_construct, "kornia.models.dexined", "DexiNed", pretrained=False),
         picture_shapes(64),
     )
-    found["kornia/TinyViT"] = Network(
+    found["kornia/TinyViT"] = WildNetwork(
         partial(_construct, "kornia.models.tiny_vit", "TinyViT", img_size=64), picture_shapes(64)
     )
     filters: dict[str, dict[str, Any]] = {
@@ -348,15 +350,15 @@ def _kornia_networks() -> dict[str, Network]:
     }
     for name, arguments in filters.items():
         build = partial(_construct, "kornia.filters", name, **arguments)
-        found[f"kornia/{name}"] = Network(build, picture_shapes(24))
+        found[f"kornia/{name}"] = WildNetwork(build, picture_shapes(24))
     for name in ("RgbToHsv", "RgbToLab", "RgbToYcbcr", "RgbToLuv", "RgbToXyz", "RgbToGrayscale"):
-        found[f"kornia/{name}"] = Network(
+        found[f"kornia/{name}"] = WildNetwork(
             partial(_construct, "kornia.color", name), picture_shapes(24)
         )
     return found
 
 
-def _monai_networks() -> dict[str, Network]:
+def _monai_networks() -> dict[str, WildNetwork]:
     of = partial(partial, _construct, "monai.networks.nets")
     flat = {"spatial_dims": 2, "in_channels": 1, "out_channels": 2}
     deep = {"spatial_dims": 3, "in_channels": 1, "out_channels": 2}
@@ -451,7 +453,7 @@ def _monai_networks() -> dict[str, Network]:
         ),
         "HoVerNet": (of("HoVerNet", mode="fast", out_classes=3), picture_shapes(256)),
     }  # fmt: skip
-    return {f"monai/{name}": Network(*entry) for name, entry in builders.items()}
+    return {f"monai/{name}": WildNetwork(*entry) for name, entry in builders.items()}
 
 
 def _denoiser() -> Any:
@@ -482,7 +484,7 @@ def _with_stable_sort(build: Callable[[], Any]) -> Callable[[], Any]:
     return built
 
 
-def _spandrel_networks() -> dict[str, Network]:
+def _spandrel_networks() -> dict[str, WildNetwork]:
     def of(name: str, path: str = "", **arguments: Any) -> Callable[[], Any]:
         module = f"spandrel.architectures.{path or name}"
         return partial(_construct, module, name, **arguments)
@@ -550,5 +552,5 @@ def _spandrel_networks() -> dict[str, Network]:
             build = _with_stable_sort(build)
         if name == "LaMa":
             shapes = ((1, 3, 32, 32), (1, 1, 32, 32))
-        found[f"spandrel/{name}"] = Network(build, shapes)
+        found[f"spandrel/{name}"] = WildNetwork(build, shapes)
     return found

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from zoo_unusual import UNUSUAL
+from zoo_unusual import UNUSUAL_NETWORKS
 
 
 def conv_bn(
@@ -538,7 +538,7 @@ ZOO: dict[str, tuple[Callable[[], nn.Module], tuple[tuple[int, ...], ...]]] = {
     "vae": (VAE, ((2, 1, 16, 16), (2, 5))),
     "dcgan": (dcgan, ((2, 20, 1, 1),)),
     "mtcnn": (PNet, ((1, 3, 29, 31),)),
-    **UNUSUAL,
+    **UNUSUAL_NETWORKS,
 }  # fmt: skip
 
 

@@ -213,7 +213,7 @@ class ModulatedConv(nn.Module):
         return F.leaky_relu(x.view(n, 6, h, width), 0.2) * 2**0.5
 
 
-UNUSUAL = {
+UNUSUAL_NETWORKS = {
     "reused": (ReusedModules, ((2, 3, 9, 8),)),
     "shared": (SharedWeights, ((2, 3, 9, 8), (2, 3, 7, 10))),
     "named": (OddlyNamed, ((1, 2, 7, 9),)),

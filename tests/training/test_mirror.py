@@ -20,8 +20,8 @@ from nbglcnn.features.mirror import callbacks
 from nbglcnn.features.mirror.mirror import Mirror
 from training_networks import ResNet18
 
-X = torch.rand(64, 1, 8, 8, generator=torch.Generator().manual_seed(1))
-Y = torch.arange(64) % 10
+INPUTS = torch.rand(64, 1, 8, 8, generator=torch.Generator().manual_seed(1))
+TARGETS = torch.arange(64) % 10
 
 
 def make_model() -> nn.Sequential:
@@ -33,7 +33,7 @@ def make_model() -> nn.Sequential:
 
 
 def training_loop(
-    model: nn.Module, count: int, told: Callable[[torch.Tensor], object] = lambda _: None
+    model: nn.Module, count: int, on_loss: Callable[[torch.Tensor], object] = lambda _: None
 ) -> Iterator[float]:
     """Train in training mode and yield each step's loss."""
     model.train()
@@ -41,16 +41,16 @@ def training_loop(
     for step in range(count):
         at = step % 4 * 16
         optimizer.zero_grad()
-        loss = F.cross_entropy(model(X[at : at + 16]), Y[at : at + 16])
+        loss = F.cross_entropy(model(INPUTS[at : at + 16]), TARGETS[at : at + 16])
         loss.backward()
         optimizer.step()
-        told(loss)
+        on_loss(loss)
         yield loss.item()
 
 
 @pytest.fixture
 def viewer() -> Iterator[Viewer]:
-    viewer = Viewer(make_model().eval(), X[:2])
+    viewer = Viewer(make_model().eval(), INPUTS[:2])
     yield viewer
     viewer.close()
 
@@ -59,7 +59,7 @@ def eval_output(model: nn.Module) -> np.ndarray:
     was = [module.training for module in model.modules()]
     model.eval()
     with torch.no_grad():
-        found = model(X[:2]).numpy()
+        found = model(INPUTS[:2]).numpy()
     for module, training in zip(model.modules(), was, strict=True):
         module.training = training
     return found
@@ -82,7 +82,7 @@ def test_the_loop_is_the_same_to_the_bit_with_and_without_a_mirror() -> None:
     model[1].eval()  # a mode of its own: kept, whatever mode the Viewer uses
     model[1].train()
     state = torch.get_rng_state()
-    shown = Viewer(make_model().eval(), X[:2])
+    shown = Viewer(make_model().eval(), INPUTS[:2])
     torch.set_rng_state(state)
     seen = []
     with nbglcnn.mirror(shown, model, every=3) as mirror:
@@ -235,7 +235,7 @@ def test_losses_are_by_step_and_gaps_are_nan(viewer: Viewer) -> None:
     mirror.close()
 
 
-ERRORS: dict[str, tuple[Callable[[Mirror], Any], str]] = {
+MIRROR_ERRORS: dict[str, tuple[Callable[[Mirror], Any], str]] = {
     "name": (lambda m: m(val_loss=1.0), "mirror(val_loss=…): the Train tab plots only loss"),
     "many": (lambda m: m(loss=torch.ones(3)), "a tensor of 3 values; expected one value"),
     "text": (lambda m: m(loss="low"), "mirror(loss='low'): expected a number or a tensor"),
@@ -247,7 +247,7 @@ ERRORS: dict[str, tuple[Callable[[Mirror], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("call, words", ERRORS.values(), ids=ERRORS)
+@pytest.mark.parametrize("call, words", MIRROR_ERRORS.values(), ids=MIRROR_ERRORS)
 def test_what_a_mirror_is_not_told_says_so(
     viewer: Viewer, call: Callable[[Mirror], Any], words: str
 ) -> None:
@@ -288,7 +288,7 @@ def test_another_model_is_refused(viewer: Viewer, model: Any, words: str) -> Non
 
 def test_what_is_no_viewer_and_other_everys_are_refused(viewer: Viewer) -> None:
     with pytest.raises(InputError, match="Plan is not a Viewer; create one of the model"):
-        nbglcnn.mirror(nbglcnn.compile(make_model().eval(), X[:2]), make_model())  # type: ignore[arg-type]
+        nbglcnn.mirror(nbglcnn.compile(make_model().eval(), INPUTS[:2]), make_model())  # type: ignore[arg-type]
     for every in (0, 2.0, True):
         with pytest.raises(InputError, match=r"every=.*: expected an integer ≥ 1"):
             nbglcnn.mirror(viewer, make_model(), every=every)  # type: ignore[arg-type]
@@ -307,12 +307,12 @@ def test_a_variance_of_zero_compiles_the_network_anew() -> None:
     """A BatchNorm with zero variance and zero epsilon can't be folded into the convolution."""
     model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4, eps=0.0)).eval()
     model[1].running_var.fill_(2.0)
-    shown = Viewer(model, X[:2], observe="outputs")
+    shown = Viewer(model, INPUTS[:2], observe="outputs")
     with nbglcnn.mirror(shown, model) as mirror, torch.no_grad():
         model[1].running_var[1] = 0.0
         mirror(loss=1.0)
     with torch.no_grad():
-        assert_equal(shown.output, model(X[:2]).numpy(), rtol=1e-5)
+        assert_equal(shown.output, model(INPUTS[:2]).numpy(), rtol=1e-5)
     shown.close()
 
 
@@ -350,7 +350,7 @@ def test_lightning_trains_with_it(viewer: Viewer, tmp_path: Any) -> None:
         def configure_optimizers(self) -> torch.optim.Optimizer:
             return torch.optim.Adam(self.parameters(), 1e-2)
 
-    data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, Y), 16)
+    data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(INPUTS, TARGETS), 16)
     model = Lit()
     mirror = nbglcnn.mirror(viewer, model, every=3)
     trainer = lightning.Trainer(
@@ -377,7 +377,7 @@ def test_the_trainer_of_hugging_face_trains_with_it(viewer: Viewer, tmp_path: An
             scores = self.net(x)
             return {"loss": F.cross_entropy(scores, labels), "logits": scores}
 
-    data = [{"x": x, "labels": y} for x, y in zip(X, Y, strict=True)]
+    data = [{"x": x, "labels": y} for x, y in zip(INPUTS, TARGETS, strict=True)]
     model = Scored()
     mirror = nbglcnn.mirror(viewer, model, every=3)
     asked = transformers.TrainingArguments(

@@ -29,10 +29,10 @@ def _seed_torch() -> None:
     torch.manual_seed(0)
 
 
-def small_cnn(outputs: int = 5, last: nn.Module | None = None) -> nn.Module:
+def small_cnn(outputs: int = 5, last_layer: nn.Module | None = None) -> nn.Module:
     """A small CNN with odd sizes and an output (batch, outputs)."""
     layers = [nn.Conv2d(2, 3, 3, 2), nn.Tanh(), nn.Flatten(), nn.Linear(27, outputs)]
-    return nn.Sequential(*layers, *([last] if last else []))
+    return nn.Sequential(*layers, *([last_layer] if last_layer else []))
 
 
 def random_inputs(count: int = 8) -> Tensor:
@@ -76,7 +76,7 @@ LOSSES: dict[str, tuple[Any, Any, nn.Module | None, Callable[[], Tensor]]] = {
 @pytest.mark.parametrize("size", [4, 3])  # full batches, and 8 = 3 + 3 + 2
 def test_losses(name: str, size: int) -> None:
     loss, of_torch, last, target = LOSSES[name]
-    assert_trained(small_cnn(last=last), (random_inputs(), target()), loss, of_torch,
+    assert_trained(small_cnn(last_layer=last), (random_inputs(), target()), loss, of_torch,
                    nbglcnn.SGD(0.1), sgd(), size=size)  # fmt: skip
 
 
@@ -499,7 +499,9 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
     assert "reshape the targets to (-1, 5,)" in refusal_message(model, (x, y.reshape(4, 5, 1)))
     assert "the class 5;" in refusal_message(model, (x, torch.full((4,), 5)), "cross_entropy")
     assert "the class -1;" in refusal_message(model, (x, torch.full((4,), -1)), "cross_entropy")
-    assert "expected 0 to 1" in refusal_message(small_cnn(last=nn.Sigmoid()), (x, y * 9), "bce")
+    assert "expected 0 to 1" in refusal_message(
+        small_cnn(last_layer=nn.Sigmoid()), (x, y * 9), "bce"
+    )
     assert "neither a loss" in refusal_message(model, (x, y), "mes")
     words = refusal_message(model, (x, y), "crossentropy")
     assert words.startswith("loss='crossentropy' is unknown (near: cross_entropy): it is neither")

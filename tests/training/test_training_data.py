@@ -12,7 +12,7 @@ import nbglcnn
 from nbglcnn import InputError
 from nbglcnn.errors import DeviceError
 from nbglcnn.features.training import live_training, memory, packed_dataset
-from nbglcnn.features.training.data import DEFAULT_BATCH_SIZE, Batch, BatchSource, open_data
+from nbglcnn.features.training.data import DEFAULT_BATCH_SIZE, Batch, BatchSource, open_batches
 from nbglcnn.features.training.live_training import LiveTraining
 from nbglcnn.features.training.local_training import compile_training
 from nbglcnn.features.training.run import TrainingRun
@@ -30,11 +30,11 @@ def compile_case(
 
 
 def column_values(
-    found: packed_dataset.PackedDataset, name: str, *, held_out: bool = False
+    data_set: packed_dataset.PackedDataset, name: str, *, held_out: bool = False
 ) -> np.ndarray:
     """A column of the data set as the network receives it."""
-    [column] = [one for one in found.columns if one.key == name]
-    blob = found.blobs[column.held_out if held_out else column.blob]
+    [column] = [one for one in data_set.columns if one.key == name]
+    blob = data_set.blobs[column.held_out if held_out else column.blob]
     stored = np.frombuffer(blob, column.dtype).reshape(-1, *column.shape)
     return stored.astype(np.float32) * np.float32(column.scale)
 
@@ -151,7 +151,7 @@ def test_a_batch_of_examples_that_are_not_there_is_refused() -> None:
     found = make_data_set(
         *compile_case(nn.Linear(2, 2), np.zeros((4, 2), "f"), "mse"), held_out=0.25
     )
-    assert packed_dataset.select_batch(found, [2], class_targets=False).count == 1
+    assert packed_dataset.select_batch(found, [2], class_targets=False).example_count == 1
     for wrong in ([3], []):
         with pytest.raises(InputError, match="there are 3"):
             packed_dataset.select_batch(found, wrong, class_targets=False)
@@ -175,7 +175,7 @@ def test_a_batch_is_filled_with_its_first_example_up_to_its_size() -> None:
     batch = Batch((np.array([[1.0], [2.0]]),), np.array([5, 6]), 2)
     assert batch.padded(2) is batch and batch.padded(1) is batch
     filled = batch.padded(4)
-    assert (filled.inputs[0].ravel().tolist(), filled.count) == ([1, 2, 1, 1], 2)
+    assert (filled.inputs[0].ravel().tolist(), filled.example_count) == ([1, 2, 1, 1], 2)
     assert filled.target is not None and filled.target.tolist() == [5, 6, 5, 5]
     alone = Batch((np.array([[1.0]]), np.array([[7.0]])), None, 1).padded(3)
     assert [one.ravel().tolist() for one in alone.inputs] == [[1, 1, 1], [7, 7, 7]]
@@ -185,11 +185,11 @@ def test_a_batch_is_filled_with_its_first_example_up_to_its_size() -> None:
 def test_the_last_batch_of_an_epoch_has_the_examples_that_are_left() -> None:
     def sizes(count: int, size: int | None) -> tuple[int, int, list[int]]:
         x = np.arange(float(count))[:, None]
-        data = open_data(x, size, shuffle=False, seed=0, model_loss=False)
+        data = open_batches(x, size, shuffle=False, seed=0, has_model_loss=False)
         batches = data.batches(0)
         assert data.batches_per_epoch is not None
-        found = [next(batches).count for _ in range(data.batches_per_epoch + 1)]
-        return data.batch_size, data.min_batch, found
+        found = [next(batches).example_count for _ in range(data.batches_per_epoch + 1)]
+        return data.batch_size, data.min_batch_size, found
 
     assert sizes(7, 3) == (3, 1, [3, 3, 1, 3])
     assert sizes(6, 3) == (3, 3, [3, 3, 3])
@@ -199,7 +199,7 @@ def test_the_last_batch_of_an_epoch_has_the_examples_that_are_left() -> None:
         1,
         [DEFAULT_BATCH_SIZE, 1, DEFAULT_BATCH_SIZE],
     )
-    data = open_data(np.arange(7.0)[:, None], 3, shuffle=True, seed=4, model_loss=False)
+    data = open_batches(np.arange(7.0)[:, None], 3, shuffle=True, seed=4, has_model_loss=False)
     later, first = data.batches(4), data.batches(0)
     skipped = [next(first) for _ in range(5)][4]
     np.testing.assert_array_equal(next(later).inputs[0], skipped.inputs[0])

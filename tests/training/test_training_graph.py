@@ -45,12 +45,12 @@ def make_session(
     return run, joined, Session(lower(joined.graph))
 
 
-def write_batch(session: Session, joined: TrainingGraph, step: int) -> None:
+def write_batch(session: Session, training_graph: TrainingGraph, step: int) -> None:
     x, y = (one.numpy() for one in examples())
     own = slice(step * SIZE % 12, step * SIZE % 12 + SIZE)
     given = {"0": x[own], "input": x[own], "target": y[own].astype(np.float32), "lr": 0.1,
              "weights": np.ones(SIZE, np.float32), "seed": 0, "steps": step + 1}  # fmt: skip
-    for kind, key in joined.inputs.items():
+    for kind, key in training_graph.input_keys.items():
         found = given.get(kind, x[own] if kind not in given else None)
         session.write(key, np.asarray(found, np.float32))
 
@@ -64,7 +64,7 @@ def test_all_sections_see_the_weights_that_steps_make(observe: str) -> None:
         for step in range(3):
             write_batch(session, joined, step)
             session.run(section="train", read=())
-            told = session.read(joined.loss_key)
+            told = session.read(joined.loss_value_key)
             right = train_in_torch(
                 model, x, y, F.cross_entropy,
                 lambda p: torch.optim.SGD(p, 0.1, momentum=0.9), steps=step + 1, size=SIZE,
@@ -79,11 +79,11 @@ def test_all_sections_see_the_weights_that_steps_make(observe: str) -> None:
             after = session.run(x[:1].numpy())["output"]
             assert_equal(after, logits.numpy(), rtol=1e-4)
             assert np.abs(after - before).max() > 1e-4
-            for kind, key in joined.held_out_inputs.items():
+            for kind, key in joined.held_out_input_keys.items():
                 given = {"target": y[:SIZE].numpy(), "weights": np.ones(SIZE)}
                 session.write(key, np.asarray(given.get(kind, x[:SIZE].numpy()), np.float32))
             session.run(section="evaluate", read=())
-            loss, share = session.read(joined.held_out_key)
+            loss, share = session.read(joined.held_out_loss_key)
             assert loss == pytest.approx(float(F.cross_entropy(batch, y[:SIZE])), rel=1e-4)
             assert share == pytest.approx(float((batch.argmax(1) == y[:SIZE]).float().mean()))
             assert_equal(session.read(joined.prediction_key), batch.numpy(), rtol=1e-4)
@@ -96,12 +96,12 @@ def test_the_share_of_right_answers_counts_only_those_that_are_no_filling() -> N
     with session, torch.no_grad():
         right = (model(x[:SIZE]).argmax(1) == y[:SIZE]).numpy()
         for own in range(1, SIZE + 1):
-            for kind, key in joined.held_out_inputs.items():
+            for kind, key in joined.held_out_input_keys.items():
                 weights = (np.arange(SIZE) < own).astype(np.float32)
                 given = {"target": y[:SIZE].numpy(), "weights": weights}
                 session.write(key, np.asarray(given.get(kind, x[:SIZE].numpy()), np.float32))
             session.run(section="evaluate", read=())
-            loss, share = session.read(joined.held_out_key)
+            loss, share = session.read(joined.held_out_loss_key)
             assert share == pytest.approx(right[:own].mean())
             expected = F.cross_entropy(model(x[:own]), y[:own])
             assert loss == pytest.approx(float(expected), rel=1e-4)
@@ -118,7 +118,7 @@ def test_what_is_measured_of_a_step() -> None:
         session.run(section="train", read=())
         session.run(section="measure", read=())
         ratios, dead = session.read(joined.update_ratios_key), session.read(joined.dead_units_key)
-        gradients = {name: session.read(key) for name, key in joined.gradients.items()}
+        gradients = {name: session.read(key) for name, key in joined.gradient_keys.items()}
     right = train_in_torch(
         model, x, y, F.cross_entropy, lambda p: torch.optim.SGD(p, 0.1), steps=1, size=SIZE
     )
@@ -242,10 +242,12 @@ def test_edits_act_on_what_is_learned_and_count_as_constants() -> None:
         for step in range(4):
             write_batch(session, joined, step)
             session.run(section="train", read=())
-            assert session.read(joined.loss_key)[0] == pytest.approx(right.losses[step], rel=1e-4)
+            assert session.read(joined.loss_value_key)[0] == pytest.approx(
+                right.losses[step], rel=1e-4
+            )
             session.commit()
         given = {"target": y[:SIZE].numpy(), "weights": np.ones(SIZE)}
-        for kind, key in joined.held_out_inputs.items():
+        for kind, key in joined.held_out_input_keys.items():
             session.write(key, np.asarray(given.get(kind, x[:SIZE].numpy()), np.float32))
         session.run(section="evaluate", read=())
         with torch.no_grad():

@@ -19,7 +19,7 @@ from nbglcnn.features.training import Training
 from training_checks import assert_trained, train_in_torch
 
 pytestmark = pytest.mark.filterwarnings("error")
-OPTIONS: Any = {"shuffle": False, "progress": False}
+TRAIN_OPTIONS: Any = {"shuffle": False, "progress": False}
 
 
 @pytest.fixture(autouse=True)
@@ -107,7 +107,7 @@ def test_a_norm_that_is_called_twice_keeps_statistics_of_both_calls() -> None:
             return self.norm(torch.tanh(self.norm(self.conv(x))) * 2)  # type: ignore[no-any-return]
 
     result = nbglcnn.train(Twice(), (x := pictures(), y := torch.randn(8, 2, 6, 7)), "mse",
-                           nbglcnn.SGD(0.1), 4, steps=3, **OPTIONS)  # fmt: skip
+                           nbglcnn.SGD(0.1), 4, steps=3, **TRAIN_OPTIONS)  # fmt: skip
     torch.manual_seed(0)
     right = train_in_torch(Twice(), x, y, F.mse_loss, sgd(), steps=3, size=4, dtype=torch.float64)
     np.testing.assert_allclose(result.losses, right.losses, rtol=1e-5)
@@ -153,7 +153,7 @@ class MaskedModule(nn.Module):
         return self.of(x, self.masks.pop(0).to(x.dtype))
 
 
-def scale_by_keep(p: float) -> Callable[[Tensor, Tensor], Tensor]:
+def scale_by_keep_probability(p: float) -> Callable[[Tensor, Tensor], Tensor]:
     return lambda x, mask: x * mask / (1 - p)
 
 
@@ -203,7 +203,7 @@ def test_the_padding_row_of_an_embedding_is_not_trained() -> None:
     x, y = torch.tensor([[0, 1, 2], [1, 1, 3]]), torch.randn(2, 2)
     own = copy.deepcopy(model)
     optimizer = torch.optim.SGD(own.parameters(), 0.1)
-    result = nbglcnn.train(model, (x, y), "mse", nbglcnn.SGD(0.1), 2, steps=3, **OPTIONS)
+    result = nbglcnn.train(model, (x, y), "mse", nbglcnn.SGD(0.1), 2, steps=3, **TRAIN_OPTIONS)
     for _ in range(3):
         optimizer.zero_grad()
         F.mse_loss(own(x), y).backward()
@@ -214,13 +214,13 @@ def test_the_padding_row_of_an_embedding_is_not_trained() -> None:
 
 
 DROPOUTS: dict[str, tuple[nn.Module, Any, tuple[int, ...]]] = {
-    "Dropout": (nn.Dropout(0.3), scale_by_keep(0.3), (6, 3, 4, 5)),
-    "Dropout2d": (nn.Dropout2d(0.4), scale_by_keep(0.4), (6, 3, 1, 1)),
+    "Dropout": (nn.Dropout(0.3), scale_by_keep_probability(0.3), (6, 3, 4, 5)),
+    "Dropout2d": (nn.Dropout2d(0.4), scale_by_keep_probability(0.4), (6, 3, 1, 1)),
     "AlphaDropout": (nn.AlphaDropout(0.3), alpha_dropout(0.3), (6, 3, 4, 5)),
     "FeatureAlphaDropout": (nn.FeatureAlphaDropout(0.3), alpha_dropout(0.3), (6, 3, 1, 1)),
-    "DropPath": (DropPath(0.4), scale_by_keep(0.4), (6, 1, 1, 1)),
+    "DropPath": (DropPath(0.4), scale_by_keep_probability(0.4), (6, 1, 1, 1)),
     "DropPath without scale": (DropPath(0.4, False), lambda x, mask: x * mask, (6, 1, 1, 1)),
-    "StochasticDepth": (StochasticDepth(0.4, "row"), scale_by_keep(0.4), (6, 1, 1, 1)),
+    "StochasticDepth": (StochasticDepth(0.4, "row"), scale_by_keep_probability(0.4), (6, 1, 1, 1)),
 }
 
 
@@ -229,7 +229,7 @@ def test_what_masks_let_through_is_what_pytorch_makes_of_them(name: str) -> None
     drop, of, shape = DROPOUTS[name]
     model = conv_with_norm(drop)
     x, y = pictures(6), torch.randn(6, 4)
-    result = nbglcnn.train(model, (x, y), "mse", nbglcnn.SGD(0.1), 6, steps=1, **OPTIONS)
+    result = nbglcnn.train(model, (x, y), "mse", nbglcnn.SGD(0.1), 6, steps=1, **TRAIN_OPTIONS)
     mask = result.activations["1.mask"]
     assert mask.shape == shape and set(np.unique(mask)) == {0, 1}
     own = copy.deepcopy(model).double()
@@ -255,7 +255,7 @@ def draw_masks(seed: int, steps: int) -> dict[str, np.ndarray]:
 
     torch.manual_seed(0)
     x = torch.randn(8, 500)
-    result = nbglcnn.train(Two(), (x, x), batch_size=8, steps=steps, seed=seed, **OPTIONS)
+    result = nbglcnn.train(Two(), (x, x), batch_size=8, steps=steps, seed=seed, **TRAIN_OPTIONS)
     return {name: result.activations[name] for name in ("drop.mask", "drop:1.mask")}
 
 
@@ -283,7 +283,7 @@ def test_a_dropout_beside_its_input_and_one_that_does_nothing() -> None:
             return torch.tanh(x) + self.idle(x) * self.drop(x)
 
     model, x, y = Beside(), pictures(4), torch.randn(4, 3, 6, 7)
-    result = nbglcnn.train(model, (x, y), batch_size=4, steps=1, **OPTIONS)
+    result = nbglcnn.train(model, (x, y), batch_size=4, steps=1, **TRAIN_OPTIONS)
     mask = torch.from_numpy(result.activations["drop.mask"])
     made = model.conv(x)
     loss = F.mse_loss(torch.tanh(made) + made * made * mask * 2, y)
@@ -303,23 +303,23 @@ def test_frozen_parameters_stay_and_cost_nothing() -> None:
     model = conv_with_norm(nn.Tanh())
     data = pictures(), torch.randn(8, 4)
     result = nbglcnn.train(model, data, "mse", nbglcnn.SGD(0.1), 4, steps=3, parameters=["4"],
-                           **OPTIONS)  # fmt: skip
+                           **TRAIN_OPTIONS)  # fmt: skip
     own = copy.deepcopy(model)
     own[0].requires_grad_(False)  # type: ignore[index]
     right = train_in_torch(own, *data, F.mse_loss, sgd(), steps=3, size=4, dtype=torch.float64)
     np.testing.assert_allclose(result.losses, right.losses, rtol=1e-5)
     assert torch.equal(result.state_dict()["0.weight"], model.state_dict()["0.weight"])
     assert {*result.optimizer_state} == {"step"}
-    by_flag = nbglcnn.train(own, data, "mse", nbglcnn.SGD(0.1), 4, steps=3, **OPTIONS)
+    by_flag = nbglcnn.train(own, data, "mse", nbglcnn.SGD(0.1), 4, steps=3, **TRAIN_OPTIONS)
     np.testing.assert_array_equal(by_flag.losses, result.losses)
     by_pattern = nbglcnn.train(model, data, "mse", nbglcnn.SGD(0.1), 4, steps=3,
-                               parameters=["4.*", "4.bias"], **OPTIONS)  # fmt: skip
+                               parameters=["4.*", "4.bias"], **TRAIN_OPTIONS)  # fmt: skip
     np.testing.assert_array_equal(by_pattern.losses, result.losses)
     assert count_passes(model, data, ["4"]) < count_passes(model, data, "all")
     assert count_passes(model, data, ["4.bias"]) < count_passes(model, data, ["4"])
     # Layers before a frozen layer are still trained.
     first = nbglcnn.train(model, data, "mse", nbglcnn.SGD(0.1), 4, steps=3, parameters=["0.*"],
-                          **OPTIONS)  # fmt: skip
+                          **TRAIN_OPTIONS)  # fmt: skip
     assert torch.equal(first.state_dict()["4.weight"], model.state_dict()["4.weight"])
     assert not torch.equal(first.state_dict()["0.weight"], model.state_dict()["0.weight"])
 
@@ -363,7 +363,8 @@ def test_parameters_that_nothing_depends_on_stay() -> None:
 
     model = Unused()
     result = nbglcnn.train(model, (torch.randn(8, 5), torch.randn(8, 4)), "mse",
-                           nbglcnn.SGD(0.1, weight_decay=0.5), 4, steps=2, **OPTIONS)  # fmt: skip
+                           nbglcnn.SGD(0.1, weight_decay=0.5), 4, steps=2,
+                           **TRAIN_OPTIONS)  # fmt: skip
     state = result.state_dict()
     assert torch.equal(state["unused.weight"], model.unused.weight)
     assert not torch.equal(state["used.weight"], model.used.weight)
@@ -480,7 +481,7 @@ def onnx_model(seed: int = 0) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
 
 
-class TorchEquivalent(nn.Module):
+class TorchEquivalentModel(nn.Module):
     def __init__(self, model: onnx.ModelProto, masks: list[Tensor]) -> None:
         super().__init__()
         arrays = {one.name: torch.tensor(numpy_helper.to_array(one)).double()
@@ -503,12 +504,14 @@ def test_onnx_models_train_with_their_batchnorms_and_dropouts() -> None:
     before = model.SerializeToString()
 
     def trained(steps: int) -> Training:
-        return nbglcnn.train(model, (x, y), "mse", nbglcnn.SGD(0.1), 8, steps=steps, **OPTIONS)
+        return nbglcnn.train(
+            model, (x, y), "mse", nbglcnn.SGD(0.1), 8, steps=steps, **TRAIN_OPTIONS
+        )
 
     (name,) = (name for name in trained(1).activations if name.endswith(".mask"))
     masks = [torch.from_numpy(trained(k).activations[name]).double() for k in (1, 2)]
     assert model.SerializeToString() == before
-    own = TorchEquivalent(model, [*masks])
+    own = TorchEquivalentModel(model, [*masks])
     right = train_in_torch(own, x, y, F.mse_loss, sgd(), steps=2, size=8, dtype=torch.float64)
     result = trained(2)
     np.testing.assert_allclose(result.losses, right.losses, rtol=1e-5)
@@ -531,7 +534,9 @@ def test_random_numbers_that_forward_draws_are_others_in_each_step() -> None:
     model, x = Noisy(), torch.randn(4, 40)
     drawn = []
     for steps in (1, 2):
-        result = nbglcnn.train(model, (x, x), "mse", nbglcnn.SGD(1e-9), 4, steps=steps, **OPTIONS)
+        result = nbglcnn.train(
+            model, (x, x), "mse", nbglcnn.SGD(1e-9), 4, steps=steps, **TRAIN_OPTIONS
+        )
         drawn.append(result.activations["noise"])
         loss = ((model.linear(x).detach().numpy() + drawn[-1] - x.numpy()) ** 2).mean()
         assert result.losses[-1] == pytest.approx(loss, rel=1e-5)

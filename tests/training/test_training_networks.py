@@ -14,10 +14,10 @@ from nbglcnn import Session
 from nbglcnn.datasets import fashion_mnist
 from nbglcnn.features.training.local_training import compile_training
 from training_checks import assert_near_float64, train_in_torch
-from training_networks import EXAMPLES, TORCH_LOSSES
+from training_networks import TORCH_LOSSES, TRAINING_CASES
 
 STEPS, SIZE = 20, 4
-LARGE = ("resnet18", "mobilenet_v2")  # run in `make sweep`
+LARGE_NETWORKS = ("resnet18", "mobilenet_v2")  # run in `make sweep`
 GRADIENT_TOLERANCE = 1e-5  # of each tensor's maximum
 LOSS_TOLERANCE = 1e-4
 
@@ -31,12 +31,15 @@ def optimizers(name: str, lr: float) -> tuple[Any, Callable[[Any], torch.optim.O
 @pytest.mark.timeout(1800)  # for resnet18 and mobilenet_v2, in `make sweep`
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(one, marks=pytest.mark.sweep if one in LARGE else ()) for one in EXAMPLES],
+    [
+        pytest.param(one, marks=pytest.mark.sweep if one in LARGE_NETWORKS else ())
+        for one in TRAINING_CASES
+    ],
 )
 def test_gradients_of_a_step_and_losses_of_twenty(name: str) -> None:
-    example = EXAMPLES[name]
+    example = TRAINING_CASES[name]
     model, x, y, loss = example.build()
-    ours, theirs = optimizers("SGD", example.rate)
+    ours, theirs = optimizers("SGD", example.learning_rate)
     run, data = compile_training(model, (x, y), loss, ours, SIZE, shuffle=False)
     of_torch = TORCH_LOSSES[loss]
     first = [
@@ -75,7 +78,7 @@ def test_gradients_of_a_step_and_losses_of_twenty(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["mnist", "convnext", "vit"])
 def test_losses_of_twenty_steps_of_adam(name: str) -> None:
-    example = EXAMPLES[name]
+    example = TRAINING_CASES[name]
     model, x, y, loss = example.build()
     ours, theirs = optimizers("Adam", 1e-3)
     result = nbglcnn.train(model, (x, y), loss, ours, SIZE, steps=STEPS, shuffle=False,

@@ -15,11 +15,17 @@ from torch import nn
 import nbglcnn
 from fashion_autoencoder import load_autoencoder, load_images
 from polling import retry_until_passes
-from readability import assert_detected, faults_by_width
+from readability import assert_checks_detect, layout_faults_by_width
 from trained_autoencoder import compile_autoencoder
-from views_page import CLIPPED_ELEMENTS, MAP_CANVASES, PARITY_STATE, ViewsPage, parse_number
+from views_page import (
+    CLIPPED_ELEMENTS_SCRIPT,
+    MAP_CANVAS_SELECTOR,
+    PARITY_STATE,
+    ViewsPage,
+    parse_number,
+)
 
-WIDTHS = (400, 420, 900, 1200)
+VIEW_WIDTHS = (400, 420, 900, 1200)
 
 
 def test_the_strip_shows_every_channel_of_every_stage_from_input_to_output(
@@ -30,7 +36,7 @@ def test_the_strip_shows_every_channel_of_every_stage_from_input_to_output(
     titles = page.locator(".nbg-line .nbg-caption strong").all_inner_texts()
     stages = ["encoder.0–2", "encoder.3–5", "encoder.6", "decoder.0–2", "decoder.3–5"]
     assert titles == ["Input", *stages, "Output"]
-    canvases = page.locator(f".nbg-line {MAP_CANVASES[9:]}")
+    canvases = page.locator(f".nbg-line {MAP_CANVAS_SELECTOR[9:]}")
     shown = {
         one.get_attribute("data-maps"): int(one.get_attribute("data-channels") or 0)
         for one in canvases.all()
@@ -43,7 +49,7 @@ def test_the_strip_shows_every_channel_of_every_stage_from_input_to_output(
 
 
 # The strip's stages: the boxes of their pictures, and their captions.
-CELL_BOXES = """() => [...document.querySelectorAll(
+CELL_BOXES_SCRIPT = """() => [...document.querySelectorAll(
   '.nbg-wrap > div, .nbg-line > .nbg-stage')].map((cell) => {
   const stage = cell.querySelector('.nbg-stage') ?? cell;
   const canvas = stage.querySelector('canvas');
@@ -61,7 +67,7 @@ def test_at_848_pixels_the_tours_network_is_one_line_that_fills_the_width(
 ) -> None:
     plan, images, _ = compile_autoencoder()
     page = show(plan, images, width=848).page
-    cells = page.evaluate(CELL_BOXES)
+    cells = page.evaluate(CELL_BOXES_SCRIPT)
     assert len(cells) == 7
     assert {one["top"] for one in cells} == {cells[0]["top"]}
     assert cells[0]["left"] == 25 and 848 - 25 - 8 < cells[-1]["right"] <= 848 - 25
@@ -86,7 +92,7 @@ def test_a_chain_of_any_length_wraps_like_text(show: Callable[..., ViewsPage], w
     model.forward = model.features.forward  # type: ignore[method-assign]
     x = np.random.default_rng(0).random((1, 3, 32, 32)).astype(np.float32)
     page = show(nbglcnn.compile(model.eval(), x), x, width=width).page
-    cells = page.evaluate(CELL_BOXES)
+    cells = page.evaluate(CELL_BOXES_SCRIPT)
     assert len(cells) == 23, "21 convolutions and a pool; the last is the output"
     assert cells[0]["words"][0] == "Input" and cells[-1]["words"][0] == "Output"
     assert cells[2]["words"][:2] == ["features.2–3", "16×32×32"]
@@ -103,13 +109,13 @@ def test_a_chain_of_any_length_wraps_like_text(show: Callable[..., ViewsPage], w
         assert lefts == sorted(lefts) and lefts[0] == pytest.approx(rows[0][0]["left"], abs=1)
     assert rows[0][-1]["right"] > width - 25 - 20
     assert all(one["width"] / one["columns"] >= 20 for one in cells[1:-1])
-    assert page.evaluate(CLIPPED_ELEMENTS) == []
+    assert page.evaluate(CLIPPED_ELEMENTS_SCRIPT) == []
 
 
 def test_pictures_differ_by_layer_and_have_many_colours(show: Callable[..., ViewsPage]) -> None:
     plan, images, _ = compile_autoencoder()
     page = show(plan, images).page
-    pixels = page.locator(f".nbg-line {MAP_CANVASES[9:]}").evaluate_all(
+    pixels = page.locator(f".nbg-line {MAP_CANVAS_SELECTOR[9:]}").evaluate_all(
         """all => all.map((canvas) => {
           const {width, height} = canvas;
           const data = canvas.getContext('2d').getImageData(0, 0, width, height).data;
@@ -203,7 +209,7 @@ def test_the_table_and_captions_are_the_layers_statistics(show: Callable[..., Vi
 
 # After a click no run starts before its text and pictures are displayed. Returns the number of runs
 # meanwhile.
-CLICK_CANVAS = """async ([css, shown]) => {
+CLICK_CANVAS_SCRIPT = """async ([css, shown]) => {
   const { state } = views;
   const session = state.session.value;
   const [input] = state.plan.value.inputs;
@@ -233,7 +239,7 @@ def test_a_click_is_shown_before_the_networks_next_run(show: Callable[..., Views
     views = show(plan, images)
 
     def clicked(css: str, shown: str) -> int | str:
-        return views.page.evaluate(CLICK_CANVAS, [css, shown])
+        return views.page.evaluate(CLICK_CANVAS_SCRIPT, [css, shown])
 
     stage = "[data-layer='decoder.2'] .nbg-picture"
     assert clicked(stage, ".nbg-panel[aria-label='About decoder.2']") == 0
@@ -288,7 +294,7 @@ def test_fingers_tap_hold_to_read_and_swipe_to_scroll(show: Callable[..., ViewsP
         while not quick(("touchStart", at), ("touchEnd", None)):
             pass
 
-    assert swiped(page.locator(MAP_CANVASES).first) > 40
+    assert swiped(page.locator(MAP_CANVAS_SELECTOR).first) > 40
     views.open_layer("encoder.4", 0)
     tile = page.locator(".nbg-frame").nth(5)
     assert swiped(page.locator(".nbg-grid canvas").first) > 40
@@ -377,16 +383,16 @@ def test_filters_show_every_weight_of_the_stage(show: Callable[..., ViewsPage]) 
     assert [title.split("  ")[0].split(" encoder")[0].strip() for title in titles] == words
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", VIEW_WIDTHS)
 def test_no_text_is_clipped(show: Callable[..., ViewsPage], width: int) -> None:
     plan, images, _ = compile_autoencoder()
     views = show(plan, images, width=width)
-    assert views.page.evaluate(CLIPPED_ELEMENTS) == []
+    assert views.page.evaluate(CLIPPED_ELEMENTS_SCRIPT) == []
     for layer in ("encoder.2", "encoder.6", "decoder.3"):
         views.open_layer(layer)
-        assert views.page.evaluate(CLIPPED_ELEMENTS) == []
+        assert views.page.evaluate(CLIPPED_ELEMENTS_SCRIPT) == []
         views.page.get_by_role("button", name="Filters").click()
-        assert views.page.evaluate(CLIPPED_ELEMENTS) == []
+        assert views.page.evaluate(CLIPPED_ELEMENTS_SCRIPT) == []
         views.page.get_by_role("button", name="Maps", exact=True).click()
     assert views.page.evaluate("document.documentElement.scrollWidth") <= width
 
@@ -540,8 +546,8 @@ def test_states_say_what_happened_and_what_still_works(
         page.evaluate(f"() => {{ views.state.status.value = views.says.{call}; }}")
         message = page.locator(".nbg-message")
         assert words in " ".join(message.inner_text().split())
-        assert page.evaluate(CLIPPED_ELEMENTS) == []
-        assert faults_by_width(page, sweep_widths(620)) == {}
+        assert page.evaluate(CLIPPED_ELEMENTS_SCRIPT) == []
+        assert layout_faults_by_width(page, sweep_widths(620)) == {}
     page.evaluate("() => { views.state.status.value = views.says.ready(); }")
     expect(page.locator(".nbg-message")).to_have_count(0)
 
@@ -566,9 +572,9 @@ def test_the_status_line_says_only_what_was_measured(
     expect(status).to_contain_text("first difference at decoder.3, max error 0.02")
     memory = views.page.evaluate("views.state.session.value.bytes") / 1e6
     expect(status).to_contain_text(re.compile(rf"{memory:.2g}\d* MB on the GPU"))
-    assert faults_by_width(views.page, sweep_widths(620, 848)) == {}
+    assert layout_faults_by_width(views.page, sweep_widths(620, 848)) == {}
     broken = ".nbg-status { flex-wrap: nowrap; white-space: nowrap }"
-    assert_detected(views.page, {broken: "outside of the Viewer"}, width=620)
+    assert_checks_detect(views.page, {broken: "outside of the Viewer"}, width=620)
     views.set(run=None)
     expect(status).not_to_contain_text(" ms")
 
@@ -592,7 +598,7 @@ def test_numbers_that_leave_16_bits_are_named_beside_a_button_for_float32(
     expect(status).not_to_contain_text("write it")
     status.get_by_role("button", name="Use float32").click()
     assert page.evaluate("window.asked") == ["float32"]
-    assert faults_by_width(page, sweep_widths(620, 848)) == {}
+    assert layout_faults_by_width(page, sweep_widths(620, 848)) == {}
     page.evaluate("""() => {
       const { capabilities } = views.state;
       capabilities.value = { ...capabilities.value, precision: "float16" };
@@ -609,7 +615,9 @@ def test_the_status_line_says_when_the_comparison_was_made_and_what_differs(
     status = views.page.locator(".nbg-status")
     note = "example 2 of encoder.0 differs from example 0, which has the same input"
     made = 1_700_000_000_000
-    views.set(parity={**PARITY_STATE, "layers": [["y", 0, False]], "note": note, "time": made})
+    views.set(
+        parity={**PARITY_STATE, "layers": [["y", 0, False]], "note": note, "checkedAtMs": made}
+    )
     expect(status).to_contain_text(note)
     time = status.locator("time")
     expect(time).to_have_attribute("datetime", "2023-11-14T22:13:20.000Z")
@@ -642,7 +650,7 @@ def test_the_status_line_says_float16_its_error_and_why(show: Callable[..., View
     expect(status).to_contain_text("(this device doesn’t support float32)")
 
 
-COUNT_LISTENERS = """() => {
+COUNT_LISTENERS_SCRIPT = """() => {
   globalThis.alive = 0;
   for (const [owner, on, off] of [
     [EventTarget, 'addEventListener', 'removeEventListener'],
@@ -677,7 +685,7 @@ def test_opening_and_closing_twenty_times_leaves_nothing(show: Callable[..., Vie
     views = show(plan, images)
     page = views.page
     page.evaluate("() => dispose()")
-    page.evaluate(COUNT_LISTENERS)
+    page.evaluate(COUNT_LISTENERS_SCRIPT)
     expect(page.locator(".nbglcnn, style, canvas")).to_have_count(0)
     for k in range(20):
         page.evaluate("() => { globalThis.dispose = views.show(); }")
@@ -736,7 +744,7 @@ def test_weights_that_are_not_numbers_are_shown_as_such(show: Callable[..., View
     expect(page.locator(".nbg-line [data-bars='encoder.6'] .nbg-nan")).to_have_count(16)
     assert "NaN" in views.hover(page.locator(".nbg-line canvas[data-maps='output']"), 0.5, 0.5)
     expect(page.locator(".nbg-line")).not_to_contain_text("NaN to NaN")
-    assert page.evaluate(CLIPPED_ELEMENTS) == []
+    assert page.evaluate(CLIPPED_ELEMENTS_SCRIPT) == []
     views.open_layer("encoder.2", 3)
     assert "NaN" in page.get_by_role("button", name=re.compile("^channel 3, mean")).get_attribute(
         "aria-label"
@@ -807,7 +815,7 @@ def test_several_inputs_and_outputs_of_any_shape_are_shown(show: Callable[..., V
     shown = page.locator(".nbg-end .nbg-number")
     expect(shown).to_contain_text(re.compile(r"\d"))
     assert parse_number(shown.inner_text()) == pytest.approx(size, abs=5e-3)
-    assert page.evaluate(CLIPPED_ELEMENTS) == []
+    assert page.evaluate(CLIPPED_ELEMENTS_SCRIPT) == []
 
 
 def test_a_network_of_many_branches_stands_in_rows_by_module(
@@ -838,7 +846,7 @@ def test_a_network_of_many_branches_stands_in_rows_by_module(
     expect(page.locator(".nbg-rows [data-layer='2.relu:1']")).to_contain_text(
         "reads 1.relu:1, conv2"
     )
-    assert page.evaluate(CLIPPED_ELEMENTS) == []
+    assert page.evaluate(CLIPPED_ELEMENTS_SCRIPT) == []
     # Only visible layers are drawn.
     drawn = set(page.evaluate("views.calls.drawn"))
     assert "1.conv2" in drawn and "9.conv2" not in drawn
@@ -848,4 +856,4 @@ def test_a_network_of_many_branches_stands_in_rows_by_module(
     page.set_viewport_size({"width": 420, "height": 900})
     expect(page.locator(".nbg-list")).to_be_visible()
     views.wait_drawn()
-    assert page.evaluate(CLIPPED_ELEMENTS) == []
+    assert page.evaluate(CLIPPED_ELEMENTS_SCRIPT) == []

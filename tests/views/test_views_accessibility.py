@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 
 from accessibility import AXE_SCRIPT, accessibility_violations
-from readability import assert_detected, compile_network, faults_by_width, wait_page_drawn
+from readability import (
+    assert_checks_detect,
+    compile_network,
+    layout_faults_by_width,
+    wait_page_drawn,
+)
 from sources_page import SourcesPage
 from trained_autoencoder import compile_autoencoder
 from views_page import PARITY_STATE, ViewsPage
@@ -41,7 +46,7 @@ def test_no_view_breaks_a_serious_rule(show: Callable[..., ViewsPage], theme: st
         "is_frozen": False,
     }  # fmt: skip
     off = {**bend, "name": "noise", "transform": "noise", "parameters": [0.5, 1], "enabled": False}
-    views.set(presentEdits={"edits": [bend, off], "weights": 0})
+    views.set(currentEdits={"edits": [bend, off], "weights": 0})
     found = {}
     # First the strip in rows, then all views.
     for width, places in ((620, VIEW_STATES[:1]), (1200, VIEW_STATES), (420, VIEW_STATES)):
@@ -86,18 +91,25 @@ def test_the_drawer_of_sources_breaks_no_serious_rule_and_can_be_read(
     widths = sweep_widths(*((620, 940) if theme == "light" else (848,)))
     for kind in KINDS:
         views.page.locator(f"[data-kind={kind}]").click()
-        found["read", kind] = faults_by_width(views.page, widths)
+        found["read", kind] = layout_faults_by_width(views.page, widths)
     views.set(source=None)
     sourced.set_source("webcam")
-    views.set(sourceStatus={"phase": "failed", "failure": "denied", "detail": "why", "rate": 0})
+    views.set(
+        sourceStatus={
+            "phase": "failed",
+            "failure": "denied",
+            "detail": "why",
+            "picturesPerSecond": 0,
+        }
+    )
     views.wait_idle()
     found["failed",] = accessibility_violations(views.page, theme)
-    found["read", "failed"] = faults_by_width(views.page, widths)
+    found["read", "failed"] = layout_faults_by_width(views.page, widths)
     wrong = {where: what for where, what in found.items() if what}
     assert not wrong, wrong
     if theme == "dark":
         return
-    assert_detected(
+    assert_checks_detect(
         views.page,
         {
             ".nbg-model > .nbg-name { max-width: 20px }": "0 letters are left",

@@ -14,24 +14,24 @@ from torch import nn
 import nbglcnn
 from assertions import assert_equal
 from fashion_autoencoder import load_autoencoder
-from nbglcnn.features.edits.records import Edit, from_dict
+from nbglcnn.features.edits.records import Edit, edits_from_dicts
 from nbglcnn.features.edits.reference import apply_edits
 from nbglcnn.features.edits.transforms import TRANSFORM_KINDS
 from polling import retry_until_passes
-from readability import assert_detected, faults_by_width
+from readability import assert_checks_detect, layout_faults_by_width
 from trained_autoencoder import compile_autoencoder
-from views_page import CLIPPED_ELEMENTS, ViewsPage, canvas_pixels, parse_number
+from views_page import CLIPPED_ELEMENTS_SCRIPT, ViewsPage, canvas_pixels, parse_number
 
-LAYER = "decoder.5"
+BENT_LAYER = "decoder.5"
 PAUSE_MS = 1200  # longer than the maximum gap between keys of one undo step
-READ_VALUE = """async (key) => {
+READ_VALUE_SCRIPT = """async (key) => {
   const { session } = views.state;
   const values = await session.value.read(key);
   return [session.value.value(key).shape, Array.from(values)];
 }"""
 UNEDITED_KEY, DIFFERENCE_KEY = (f"{what}\0derived\0" for what in ("without", "difference"))
 # Counts frames from now on, and logs the frames at which runs end and the output is drawn.
-RECORD_RUNS = """() => {
+RECORD_RUNS_SCRIPT = """() => {
   const { state } = views;
   const log = (globalThis.log = { frame: 0, runs: [], draws: [] });
   const tick = () => { log.frame++; if (!log.ended) requestAnimationFrame(tick); };
@@ -49,7 +49,7 @@ RECORD_RUNS = """() => {
 class BendSection:
     """A page with a layer's bends open."""
 
-    def __init__(self, views: ViewsPage, layer: str = LAYER) -> None:
+    def __init__(self, views: ViewsPage, layer: str = BENT_LAYER) -> None:
         self.views, self.page = views, views.page
         views.set(layerSection="bend")
         views.open_layer(layer)
@@ -80,14 +80,14 @@ class BendSection:
         return self.page.get_by_role("button", name=name, exact=True)
 
     def edits(self) -> tuple[Edit, ...]:
-        return from_dict(self.views.get("presentEdits")["edits"])
+        return edits_from_dicts(self.views.get("currentEdits")["edits"])
 
     def read_value(self, key: str) -> np.ndarray:
-        shape, values = self.page.evaluate(READ_VALUE, key)
+        shape, values = self.page.evaluate(READ_VALUE_SCRIPT, key)
         return np.array(values, np.float32).reshape(shape)
 
 
-def decode_rest(values: np.ndarray) -> np.ndarray:
+def decode_remaining_layers(values: np.ndarray) -> np.ndarray:
     """The autoencoder's output for these values of decoder.5."""
     with torch.inference_mode():
         found: np.ndarray = load_autoencoder().decoder[6:](torch.from_numpy(values)).numpy()
@@ -97,11 +97,11 @@ def decode_rest(values: np.ndarray) -> np.ndarray:
 def assert_bent_values(bending: BendSection, values: dict[str, np.ndarray]) -> np.ndarray:
     """Check the layer and the output against NumPy and PyTorch; return the output."""
     bending.views.wait_idle()
-    own = [one for one in bending.edits() if one.layer == LAYER]
-    clean = values[LAYER]
+    own = [one for one in bending.edits() if one.layer == BENT_LAYER]
+    clean = values[BENT_LAYER]
     bent = apply_edits(clean, clean.shape, own, {})
-    output = decode_rest(bent)
-    assert_equal(bending.read_value(LAYER), bent, rtol=2e-5, name=LAYER)
+    output = decode_remaining_layers(bent)
+    assert_equal(bending.read_value(BENT_LAYER), bent, rtol=2e-5, name=BENT_LAYER)
     assert_equal(bending.read_value("output"), output, rtol=2e-5, name="output")
     assert_equal(bending.read_value(UNEDITED_KEY + "output"), values["decoder.7"], name="A")
     assert_equal(
@@ -140,9 +140,9 @@ def test_what_is_built_with_pointer_and_keys_is_what_numpy_computes(
     bending.type_parameter("multiply", "factor", "1,6")
     bending.type_parameter("multiply", "mix", "0.5")
     assert bending.edits() == (
-        Edit(layer=LAYER, name="rotate", transform="rotate", parameters=(40,),
+        Edit(layer=BENT_LAYER, name="rotate", transform="rotate", parameters=(40,),
              channels=(5, 10, 12)),
-        Edit(layer=LAYER, name="multiply", transform="multiply", parameters=(1.6,), mix=0.5),
+        Edit(layer=BENT_LAYER, name="multiply", transform="multiply", parameters=(1.6,), mix=0.5),
     )  # fmt: skip
     output = assert_bent_values(bending, values)
     expect(page.locator(".nbg-bend-comparison figure").last).to_contain_text("±")
@@ -198,7 +198,7 @@ def test_a_slider_that_is_dragged_shows_each_step_with_no_new_program_or_texture
     page.mouse.down()
     bending.views.wait_idle()
     before, runs = page.evaluate("() => [views.alive(), views.calls.runs]")
-    page.evaluate(RECORD_RUNS)
+    page.evaluate(RECORD_RUNS_SCRIPT)
     picture = page.locator(".nbg-bend-mine canvas")
     pictures = {canvas_pixels(picture).tobytes()}
     for k in range(1, 9):
@@ -227,16 +227,16 @@ def test_a_slider_that_is_dragged_shows_each_step_with_no_new_program_or_texture
     assert sorted(waits)[len(waits) // 2] <= 2, waits
     assert max(waits) < 1000, "the last run is drawn too"
     [edit] = bending.edits()
-    assert len(bending.views.get("pastEdits")) == 2, "a drag is one step"
-    turned = apply_edits(values[LAYER], values[LAYER].shape, [edit], {})
-    assert_equal(bending.read_value("output"), decode_rest(turned), rtol=2e-5)
+    assert len(bending.views.get("undoStack")) == 2, "a drag is one step"
+    turned = apply_edits(values[BENT_LAYER], values[BENT_LAYER].shape, [edit], {})
+    assert_equal(bending.read_value("output"), decode_remaining_layers(turned), rtol=2e-5)
     bending.button("Undo").click()
     assert bending.edits()[0].parameters == (45,)
     # Key presses with a pause between them are two undo steps.
     slider.press("ArrowRight")
     page.wait_for_timeout(PAUSE_MS)
     slider.press("ArrowRight")
-    assert len(bending.views.get("pastEdits")) == 3 and bending.edits()[0].parameters == (47,)
+    assert len(bending.views.get("undoStack")) == 3 and bending.edits()[0].parameters == (47,)
 
 
 def test_channels_are_picked_by_click_range_rectangle_keys_and_sets(
@@ -270,7 +270,7 @@ def test_channels_are_picked_by_click_range_rectangle_keys_and_sets(
     page.keyboard.press(" ")
     page.keyboard.press("Shift+ArrowRight")
     assert bending.selected_channels() == [0, 1 + columns, 2 + columns]
-    assert bending.views.get("selected")["layer"] == LAYER, "arrows stay in the grid"
+    assert bending.views.get("selected")["layer"] == BENT_LAYER, "arrows stay in the grid"
     # Selection presets.
     bending.button("Invert").click()
     assert len(bending.selected_channels()) == 29
@@ -283,7 +283,7 @@ def test_channels_are_picked_by_click_range_rectangle_keys_and_sets(
         len(first) == len(bending.selected_channels()) == 16
         and first != bending.selected_channels()
     )
-    maps = values[LAYER][0].reshape(32, -1)
+    maps = values[BENT_LAYER][0].reshape(32, -1)
     for option, numbers in (
         ("mean", maps.mean(1)), ("max", maps.max(1)), ("std", maps.std(1)),
     ):  # fmt: skip
@@ -327,15 +327,15 @@ def drag_to(page: Page, start: Locator, end: Locator) -> None:
     page.mouse.up()
 
 
-def drag_row(bending: BendSection, name: str, to: str, past: float) -> None:
-    """Drag a row by its handle to another row, `past` times its height beyond its centre."""
+def drag_row(bending: BendSection, name: str, target_name: str, height_fraction: float) -> None:
+    """Drag a row by its handle to `height_fraction` of a row's height below another's centre."""
     page = bending.page
     grip = bending.bend_row(name).locator(".nbg-grip").bounding_box()
-    row = bending.bend_row(to).bounding_box()
+    row = bending.bend_row(target_name).bounding_box()
     assert grip is not None and row is not None
     page.mouse.move(grip["x"] + 8, grip["y"] + 8)
     page.mouse.down()
-    page.mouse.move(grip["x"] + 8, row["y"] + row["height"] * (0.5 + past), steps=5)
+    page.mouse.move(grip["x"] + 8, row["y"] + row["height"] * (0.5 + height_fraction), steps=5)
     expect(page.locator(".nbg-bend-line")).to_be_visible()
     page.mouse.up()
 
@@ -369,7 +369,7 @@ def test_a_number_that_cannot_be_says_why_and_a_row_can_be_dragged(
     field.hover()
     top = page.evaluate("() => scrollY")
     page.mouse.wheel(0, -100)
-    page.wait_for_function("() => views.state.presentEdits.value.edits[0].parameters[0] === 9.7")
+    page.wait_for_function("() => views.state.currentEdits.value.edits[0].parameters[0] === 9.7")
     assert page.evaluate("() => scrollY") == top, "the page stays where it is"
     bending.type_parameter("noise", "seed", "1.5")
     said = bending.bend_row("noise").get_by_role("alert")
@@ -384,7 +384,7 @@ def test_a_number_that_cannot_be_says_why_and_a_row_can_be_dragged(
     drag_row(bending, "noise", "flip_h", 0.5)
     assert bending.bend_names() == ["blur", "flip_h", "noise"]
     # Three bends, one undo step for the number, and two moves.
-    assert len(bending.views.get("pastEdits")) == 6
+    assert len(bending.views.get("undoStack")) == 6
 
 
 def test_the_lines_of_python_make_the_same_edits(show: Callable[..., ViewsPage]) -> None:
@@ -415,12 +415,12 @@ def test_the_lines_of_python_make_the_same_edits(show: Callable[..., ViewsPage])
     assert text == section.locator("pre").inner_text()
     with nbglcnn.Session(plan) as viewer:
         exec(text, {"viewer": viewer})
-        assert from_dict(viewer.bends.to_dict()["bends"]) == bending.edits()
+        assert edits_from_dicts(viewer.bends.to_dict()["bends"]) == bending.edits()
     assert len(bending.edits()) == 5
     others = page.locator(".nbg-bend-others")
     expect(others).to_contain_text("decoder.5 flip h")
     others.get_by_role("button").first.click()
-    expect(page.locator(".nbg-layer")).to_have_attribute("data-layer", LAYER)
+    expect(page.locator(".nbg-layer")).to_have_attribute("data-layer", BENT_LAYER)
 
 
 def test_wherever_one_is_channels_are_muted_and_what_is_bent_is_said(
@@ -445,8 +445,8 @@ def test_wherever_one_is_channels_are_muted_and_what_is_bent_is_said(
     [mute] = bending.edits()
     assert (mute.name, mute.transform) == ("mute", "ablate")
     assert 4 in (mute.channels or ()) and len(mute.channels or ()) == 2
-    bent = apply_edits(values[LAYER], values[LAYER].shape, [mute], {})
-    assert_equal(bending.read_value("output"), decode_rest(bent), rtol=2e-5)
+    bent = apply_edits(values[BENT_LAYER], values[BENT_LAYER].shape, [mute], {})
+    assert_equal(bending.read_value("output"), decode_remaining_layers(bent), rtol=2e-5)
     bending.channel_tile(4).click(modifiers=["Alt"])
     assert 4 not in (bending.edits()[0].channels or ()), "and once more: no longer"
     # Badges, the pill and the status line.
@@ -482,7 +482,7 @@ def test_wherever_one_is_channels_are_muted_and_what_is_bent_is_said(
     # While `a` is held, bends are off everywhere.
     bending.channel_tile(0).focus()
     page.keyboard.down("a")
-    page.wait_for_function("() => views.state.withoutEdits.value")
+    page.wait_for_function("() => views.state.areEditsBypassed.value")
     views.wait_idle()
     assert_equal(bending.read_value("output"), clean, rtol=2e-5)
     expect(page.locator(".nbg-bent-word")).to_contain_text("shown without bends")
@@ -515,7 +515,7 @@ def test_a_is_wiped_over_b_and_held_and_the_layer_itself_is_compared(
     bending.add_transform("flip_v")
     bending.button("This layer").click()
     bending.views.wait_idle()
-    own = values[LAYER][0, 13]
+    own = values[BENT_LAYER][0, 13]
     most = parse_number(
         page.locator(".nbg-bend-comparison figcaption").last.inner_text().partition("±")[2]
     )
@@ -523,7 +523,7 @@ def test_a_is_wiped_over_b_and_held_and_the_layer_itself_is_compared(
     keys = page.locator(".nbg-bend-comparison canvas").evaluate_all(
         "(all) => all.map((c) => c.dataset.maps)"
     )
-    assert keys == [UNEDITED_KEY + LAYER, LAYER, DIFFERENCE_KEY + LAYER]
+    assert keys == [UNEDITED_KEY + BENT_LAYER, BENT_LAYER, DIFFERENCE_KEY + BENT_LAYER]
     bending.button("Wipe").click()
     page.get_by_role("slider", name="Share of A").fill("25")
     top = page.locator(".nbg-bend-comparison .nbg-overlay-figure")
@@ -569,7 +569,7 @@ def test_vectors_wide_layers_and_what_cannot_be_bent(
     bending.add_transform("add")
     views.wait_idle()
     expect(page.locator(".nbg-bend-comparison .nbg-bars")).to_have_count(3)
-    assert faults_by_width(page, sweep_widths(620)) == {}
+    assert layout_faults_by_width(page, sweep_widths(620)) == {}
     with torch.inference_mode():
         maps = model.body[:2](torch.from_numpy(x)).numpy()
         bent = apply_edits(maps, maps.shape, bending.edits(), {})
@@ -578,7 +578,7 @@ def test_vectors_wide_layers_and_what_cannot_be_bent(
     assert_equal(bending.read_value(outputs[0]), scores, rtol=2e-5)
     views.open_layer("head")
     expect(page.locator("[data-pick]")).to_have_count(10)
-    assert faults_by_width(page, sweep_widths(848)) == {}
+    assert layout_faults_by_width(page, sweep_widths(848)) == {}
     bending.channel_tile(3).click()
     bending.add_transform("ablate")
     views.wait_idle()
@@ -604,7 +604,7 @@ def test_vectors_wide_layers_and_what_cannot_be_bent(
     views.set(selected={"layer": index, "channel": None}, layerSection="bend", tab="layer")
     refused = page.locator(".nbg-bend-refused")
     expect(refused).to_contain_text("only float32 values can be bent. Choose one of these layers:")
-    assert faults_by_width(page, sweep_widths(768)) == {}
+    assert layout_faults_by_width(page, sweep_widths(768)) == {}
     refused.get_by_role("button").first.click()
     expect(page.locator(".nbg-picking")).to_be_visible()
 
@@ -612,13 +612,13 @@ def test_vectors_wide_layers_and_what_cannot_be_bent(
 # All transforms for these channels, disabled because each takes time; one with a custom name, one
 # of another layer.
 MANY_EDITS = [
-    Edit(layer=LAYER, name=kind.name, transform=kind.name, enabled=False,
+    Edit(layer=BENT_LAYER, name=kind.name, transform=kind.name, enabled=False,
          parameters=tuple(one.default for one in kind.parameters))
     for kind in TRANSFORM_KINDS.values()
     if not kind.counts
 ]  # fmt: skip
 MANY_EDITS += [
-    Edit(layer=LAYER, name="what_the_reader_calls_it", transform="scale", parameters=(1.25,)),
+    Edit(layer=BENT_LAYER, name="what_the_reader_calls_it", transform="scale", parameters=(1.25,)),
     Edit(layer="encoder.2", name="dream", transform="blur", parameters=(1.2,), channels=(1, 2, 5)),
 ]
 
@@ -630,20 +630,20 @@ def test_all_can_be_read_and_reached_at_any_width(
     bending = BendSection(show(plan, images))
     views, page = bending.views, bending.page
     views.wait_idle()
-    found = {"nothing is bent": faults_by_width(page, sweep_widths(620))}
+    found = {"nothing is bent": layout_faults_by_width(page, sweep_widths(620))}
     bending.button("By cluster").click()
-    views.set(presentEdits={"edits": msgspec.to_builtins(MANY_EDITS), "weights": 0})
+    views.set(currentEdits={"edits": msgspec.to_builtins(MANY_EDITS), "weights": 0})
     views.set(editError="“what_the_reader_calls_it” cannot be: scale has a factor above 0")
     bending.type_parameter("blur", "sigma", "0")
     bending.channel_tile(13).click()
     page.evaluate("() => { document.body.dataset.jpThemeLight = false; }")
-    found["all transforms"] = faults_by_width(page, sweep_widths(848, 1120))
+    found["all transforms"] = layout_faults_by_width(page, sweep_widths(848, 1120))
     bending.button("This layer").click()
     bending.button("Wipe").click()
-    found["this layer, wiped"] = faults_by_width(page, sweep_widths(768))
+    found["this layer, wiped"] = layout_faults_by_width(page, sweep_widths(768))
     assert not any(found.values()), found
     # Check that the measurement covers each part.
-    assert_detected(
+    assert_checks_detect(
         page,
         {
             ".nbg-bend-name strong { font-size: 9px }": "letters of 9.0 px",
@@ -662,7 +662,7 @@ def test_all_can_be_read_and_reached_at_any_width(
         views.wait_idle()
         # A long name chosen by the user is truncated; its title shows all of it.
         assert [
-            one for one in page.evaluate(CLIPPED_ELEMENTS) if "what_the_reader" not in one
+            one for one in page.evaluate(CLIPPED_ELEMENTS_SCRIPT) if "what_the_reader" not in one
         ] == []
         assert page.evaluate("() => document.documentElement.scrollWidth") <= width
         if width >= 520:

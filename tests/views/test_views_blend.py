@@ -14,7 +14,7 @@ import nbglcnn
 from display_kind_models import Segmenter
 from views_page import ViewsPage, canvas_pixels
 
-Show = Callable[..., ViewsPage]
+ShowViews = Callable[..., ViewsPage]
 COLOUR_TOLERANCE = 2  # of 255: rounding error of a blend
 
 
@@ -31,30 +31,30 @@ class Net(nn.Module):
 
 
 @pytest.fixture
-def blend_views(show: Show) -> ViewsPage:
+def blend_views(show: ShowViews) -> ViewsPage:
     torch.manual_seed(6)
     x = torch.rand(2, 3, 20, 30)
     return show(nbglcnn.compile(Net().eval(), x), x.numpy())
 
 
-def screenshot_pixels(place: Locator) -> np.ndarray:
+def screenshot_pixels(locator: Locator) -> np.ndarray:
     """The element's pixels on the screen, H×W×RGB."""
-    return np.array(Image.open(io.BytesIO(place.screenshot())).convert("RGB")).astype(int)
+    return np.array(Image.open(io.BytesIO(locator.screenshot())).convert("RGB")).astype(int)
 
 
-def set_opacity(views: ViewsPage, percent: int, at: str) -> None:
+def set_opacity(views: ViewsPage, percent: int, selector: str) -> None:
     """Set the opacity with the slider."""
-    slider = views.page.locator(at).get_by_role("slider", name="Opacity")
+    slider = views.page.locator(selector).get_by_role("slider", name="Opacity")
     slider.fill(str(percent))
     expect(slider).to_have_attribute("aria-valuetext", f"{percent} %")
     views.wait_idle()
 
 
-def read_blend(views: ViewsPage, at: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def read_blend(views: ViewsPage, selector: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The pixels of the lower picture, the upper one, and both blended at 35 %."""
-    laid, found = views.page.locator(f"{at} .nbg-blend"), []
+    laid, found = views.page.locator(f"{selector} .nbg-blend"), []
     for percent in (0, 100, 35):
-        set_opacity(views, percent, at)
+        set_opacity(views, percent, selector)
         found.append(screenshot_pixels(laid)[1:-1, 1:-1])
     return found[0], found[1], found[2]
 
@@ -101,7 +101,7 @@ def test_what_is_no_map_lies_over_nothing(blend_views: ViewsPage) -> None:
     expect(box).to_be_visible()
 
 
-def test_a_segmentation_lies_over_the_input_in_all_tabs(show: Show) -> None:
+def test_a_segmentation_lies_over_the_input_in_all_tabs(show: ShowViews) -> None:
     torch.manual_seed(1)
     x = torch.rand(1, 3, 24, 32)
     model = Segmenter().eval()

@@ -12,12 +12,12 @@ from torch import nn
 import nbglcnn
 from accessibility import AXE_SCRIPT, accessibility_violations
 from browsers import EMPTY_PAGE, serve_files
-from nbglcnn.features.edits.records import Edit, to_dict
-from readability import assert_detected, faults_by_width
+from nbglcnn.features.edits.records import Edit, edits_to_dicts
+from readability import assert_checks_detect, layout_faults_by_width
 from viewer_models import hook_values
-from views_page import CLIPPED_ELEMENTS, ViewsPage, parse_number
+from views_page import CLIPPED_ELEMENTS_SCRIPT, ViewsPage, parse_number
 
-NAMES = [
+CLASS_NAMES = [
     "cat",
     "dog",
     "<img src=x onerror=alert(1)>",
@@ -25,7 +25,7 @@ NAMES = [
     "",
     "bird, " + " ".join(["long"] * 18),
 ]
-MANY_NAMES = [f"name {k}" for k in range(21_841)]
+MANY_CLASS_NAMES = [f"name {k}" for k in range(21_841)]
 
 
 class Net(nn.Module):
@@ -78,7 +78,7 @@ def views(browser: Callable[[str], Browser]) -> Iterator[ViewsPage]:
     model, x = make_classifier()
     page = browser("llvmpipe").new_context().new_page()
     for views in open_views(page, nbglcnn.compile(model, x), x):
-        views.set(classNames=NAMES)
+        views.set(classNames=CLASS_NAMES)
         yield views
 
 
@@ -106,7 +106,7 @@ def test_the_output_names_its_largest_classes_and_a_click_asks_why(
     shown = [row.split("\n") for row in rows.all_inner_texts()]
     assert 3 <= len(shown) <= len(order)
     for (name, share), k in zip(shown, order, strict=False):
-        assert name == (NAMES[k] or str(k))
+        assert name == (CLASS_NAMES[k] or str(k))
         assert parse_number(share) == pytest.approx(torch_values["output"][0, k], rel=0.06)
     assert not page.locator("img").count()
     rows.first.click()
@@ -123,14 +123,14 @@ def test_explain_of_a_dense_layer_opens_at_the_winner_and_follows_it(
     for example, winner in enumerate(winners):
         views.set(example=example)
         expect(question).to_contain_text(f"fc, value {winner}")
-        if NAMES[winner]:
-            expect(question).to_contain_text(f"({NAMES[winner]})")
+        if CLASS_NAMES[winner]:
+            expect(question).to_contain_text(f"({CLASS_NAMES[winner]})")
     views.set(example=0)
     largest = views.page.get_by_role("group", name="The largest values").get_by_role("button")
     expect(largest.first).to_have_attribute("aria-pressed", "true")
     order = (-torch_values["fc"][0]).argsort(kind="stable")[:5]
     for row, k in zip(largest.all_inner_texts(), order, strict=True):
-        assert row.startswith(NAMES[k] or str(k))
+        assert row.startswith(CLASS_NAMES[k] or str(k))
         assert parse_number(row.rpartition("\n")[2]) == pytest.approx(
             torch_values["fc"][0, k], rel=0.06
         )
@@ -219,7 +219,7 @@ def test_from_the_winning_class_to_the_pixel_one_click_a_step_and_back(
     assert (mark["y"] - picture["y"]) / picture["height"] == pytest.approx(v / 6, abs=0.01)
     names = [text.partition(",")[0] for text in crumbs.all_inner_texts()]
     assert names == ["share", "fc", "pool", "act"]
-    assert not page.evaluate(CLIPPED_ELEMENTS)
+    assert not page.evaluate(CLIPPED_ELEMENTS_SCRIPT)
     crumbs.nth(1).click()
     expect(page.locator(".nbg-question")).to_contain_text(
         f"Why is fc, value {best_class(torch_values['fc'])}"
@@ -256,7 +256,9 @@ def test_names_are_in_the_tooltip_the_inspector_and_what_is_spoken(
 
 def test_a_bends_outputs_have_the_same_rows_with_names(views: ViewsPage) -> None:
     bend = [Edit(layer="conv", name="multiply", transform="multiply", parameters=(4.0,))]
-    views.set(presentEdits={"edits": to_dict(bend), "weights": 0}, layerSection="bend", example=0)
+    views.set(
+        currentEdits={"edits": edits_to_dicts(bend), "weights": 0}, layerSection="bend", example=0
+    )
     views.open_layer("conv")
     shown = views.page.locator(".nbg-bend-comparison .nbg-top")
     expect(shown).to_have_count(3)
@@ -265,12 +267,12 @@ def test_a_bends_outputs_have_the_same_rows_with_names(views: ViewsPage) -> None
         one.locator(".nbg-top-name").all_inner_texts() for one in (shown.nth(k) for k in range(3))
     ]
     assert each[0] == each[1] == each[2]
-    assert set(each[0]) == {name or str(k) for k, name in enumerate(NAMES)}
+    assert set(each[0]) == {name or str(k) for k, name in enumerate(CLASS_NAMES)}
     tops = shown.evaluate_all(
         "all => all.map(one => [...one.children].map(row => row.getBoundingClientRect().top))"
     )
     assert tops[0] == tops[1] == tops[2]
-    views.set(presentEdits={"edits": [], "weights": 0}, layerSection="maps")
+    views.set(currentEdits={"edits": [], "weights": 0}, layerSection="maps")
 
 
 def test_the_word_of_the_examples_stands_clear_of_their_buttons(views: ViewsPage) -> None:
@@ -303,17 +305,17 @@ def test_the_way_to_the_pixels_is_accessible_and_can_be_read(
     assert not accessibility_violations(page, "light")
     page.evaluate("() => { document.body.dataset.jpThemeLight = 'false'; }")
     assert not accessibility_violations(page, "dark")
-    assert faults_by_width(page, sweep_widths(848)) == {}
+    assert layout_faults_by_width(page, sweep_widths(848)) == {}
     page.evaluate("() => { document.body.dataset.jpThemeLight = 'true'; }")
     # The complete trace, from the classes down to the input's pixel.
     open_explain(views, "share")
     for _ in range(4):
-        assert faults_by_width(page, sweep_widths(620)) == {}
+        assert layout_faults_by_width(page, sweep_widths(620)) == {}
         page.locator("[data-origin]").first.click()
         views.wait_idle()
     expect(page.locator(".nbg-given")).to_be_visible()
-    assert faults_by_width(page, sweep_widths(620, 1120)) == {}
-    assert_detected(
+    assert layout_faults_by_width(page, sweep_widths(620, 1120)) == {}
+    assert_checks_detect(
         page,
         {
             ".nbg-given, .nbg-given * { font-size: 9px !important }": "letters of 9.0 px",
@@ -334,14 +336,14 @@ def test_compare_names_the_classes_of_a_of_b_and_of_their_difference(
     b = hook_values(model, x)["output"][0]
     order = (-np.maximum(a, b)).argsort(kind="stable")
     for views in open_views(page, joined.network.plan, x):
-        views.set(classNames=NAMES, tab="compare", selected=None)
+        views.set(classNames=CLASS_NAMES, tab="compare", selected=None)
         views.wait_idle()
         pictures = page.locator(".nbg-compared .nbg-top")
         for place, numbers in enumerate((a, b, b - a)):
             rows = pictures.nth(place).locator(".nbg-top-row").all_inner_texts()
             assert len(rows) == len(order)
             for text, k in zip(rows, order, strict=True):
-                assert text.startswith(NAMES[k] or str(k))
+                assert text.startswith(CLASS_NAMES[k] or str(k))
                 assert parse_number(text.rpartition("\n")[2]) == pytest.approx(
                     numbers[k], rel=0.06, abs=1e-6
                 )
@@ -352,7 +354,7 @@ def test_twenty_thousand_names_leave_the_page_quick(
     show: Callable[..., ViewsPage],
 ) -> None:
     x = np.random.default_rng(2).standard_normal((1, 1, 2, 2)).astype(np.float32)
-    model = nn.Sequential(nn.Flatten(), nn.Linear(4, len(MANY_NAMES))).eval()
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, len(MANY_CLASS_NAMES))).eval()
     views = show(nbglcnn.compile(model, x), x)
     page = views.page
     views.wait_idle()
@@ -365,7 +367,7 @@ def test_twenty_thousand_names_leave_the_page_quick(
           await new Promise((done) => setTimeout(done));
           return performance.now() - start;
         }""",
-        MANY_NAMES,
+        MANY_CLASS_NAMES,
     )
     assert took < 1000
     winner = int(hook_values(model, x)["1"][0].argmax())
@@ -395,7 +397,7 @@ def test_a_step_to_the_same_place_of_another_layer_stays_there(
     views = show(plan, x)
     views.set(layerSection="explain", tab="layer")
     views.open_layer("add", 1)
-    views.set(pixel={"height": 6, "width": 7, "y": 2, "x": 3})
+    views.set(pixel={"mapHeight": 6, "mapWidth": 7, "y": 2, "x": 3})
     page = views.page
     question = page.locator(".nbg-question")
     expect(question).to_contain_text("Why is add, channel 1, pixel y 2, x 3 =")

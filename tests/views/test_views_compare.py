@@ -12,9 +12,9 @@ from torch import nn
 import nbglcnn
 from accessibility import AXE_SCRIPT, accessibility_violations
 from browsers import EMPTY_PAGE, serve_files
-from readability import faults_by_width
+from readability import layout_faults_by_width
 from viewer_models import autoencoder, hook_values, pictures
-from views_page import CLIPPED_ELEMENTS, ViewsPage, canvas_pixels, parse_number
+from views_page import CLIPPED_ELEMENTS_SCRIPT, ViewsPage, canvas_pixels, parse_number
 
 X = pictures(3)
 SEEDS = (3, 7)
@@ -301,7 +301,7 @@ def test_nothing_is_cut_off_in_a_narrow_cell(comparison_views: ViewsPage, width:
     select_pair(comparison_views, "encoder.2", 4)
     page.set_viewport_size({"width": width, "height": 1000})
     comparison_views.wait_idle()
-    assert page.evaluate(CLIPPED_ELEMENTS) == []
+    assert page.evaluate(CLIPPED_ELEMENTS_SCRIPT) == []
     lefts = {round(one.bounding_box()["x"]) for one in page.locator(".nbg-compared-figure").all()}
     assert len(lefts) == (1 if width < 520 else 3)
     page.set_viewport_size({"width": 1200, "height": 1000})
@@ -357,4 +357,6 @@ def test_no_serious_rule_of_accessibility_is_broken_and_all_can_be_read(
         comparison_views.wait_idle()
         wrong = accessibility_violations(comparison_views.page, "light" if light else "dark")
         assert not wrong, wrong
-        assert faults_by_width(comparison_views.page, sweep_widths(768 if light else 848)) == {}
+        assert (
+            layout_faults_by_width(comparison_views.page, sweep_widths(768 if light else 848)) == {}
+        )

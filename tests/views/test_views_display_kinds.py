@@ -15,11 +15,11 @@ from display_kind_models import Segmenter, SignalClassifier, ViT
 from nbglcnn.pictures.colors import CLASS_COLORS
 from views_page import ViewsPage, canvas_pixels, parse_number
 
-Show = Callable[..., ViewsPage]
+ShowViews = Callable[..., ViewsPage]
 
 
 def open_views(
-    show: Show, model: nn.Module, x: Tensor, width: int = 1200
+    show: ShowViews, model: nn.Module, x: Tensor, width: int = 1200
 ) -> tuple[ViewsPage, dict]:
     """Open the views; return them with every value computed in Python."""
     plan = nbglcnn.compile(model.eval(), x)
@@ -34,7 +34,7 @@ def signal() -> Tensor:
     return torch.randn(1, 2, 64)
 
 
-def test_a_signal_is_a_curve_in_all_tabs(show: Show, signal: Tensor) -> None:
+def test_a_signal_is_a_curve_in_all_tabs(show: ShowViews, signal: Tensor) -> None:
     torch.manual_seed(0)
     views, values = open_views(show, SignalClassifier(), signal)
     page = views.page
@@ -71,7 +71,7 @@ def test_a_signal_is_a_curve_in_all_tabs(show: Show, signal: Tensor) -> None:
     expect(page.locator(".nbg-controls").get_by_text("Colour")).to_have_count(0)
 
 
-def test_a_signal_along_a_column_says_its_row(show: Show) -> None:
+def test_a_signal_along_a_column_says_its_row(show: ShowViews) -> None:
     torch.manual_seed(0)
     views, values = open_views(
         show, nn.Conv2d(1, 3, (3, 1), padding=(1, 0)), torch.randn(1, 1, 20, 1)
@@ -107,7 +107,7 @@ def read_bars(svg: Locator) -> list[tuple[int, float]]:
     return found
 
 
-def test_vectors_are_bars_with_their_numbers_and_negative_ones_to_the_left(show: Show) -> None:
+def test_vectors_are_bars_with_their_numbers_and_negative_ones_to_the_left(show: ShowViews) -> None:
     torch.manual_seed(1)
     views, values = open_views(show, Vectors(), torch.randn(1, 1, 8, 8))
     views.wait_idle()
@@ -139,7 +139,7 @@ def test_vectors_are_bars_with_their_numbers_and_negative_ones_to_the_left(show:
     expect(rows.nth(7)).to_have_attribute("aria-pressed", "true")
 
 
-def test_the_rail_has_bars_for_vectors_and_numbers_for_scalars(show: Show) -> None:
+def test_the_rail_has_bars_for_vectors_and_numbers_for_scalars(show: ShowViews) -> None:
     torch.manual_seed(1)
     views, values = open_views(show, Vectors(), torch.randn(1, 1, 8, 8), width=848)
     views.open_layer("act", 0)
@@ -173,7 +173,7 @@ def test_the_rail_has_bars_for_vectors_and_numbers_for_scalars(show: Show) -> No
     assert inner is not None and outer is not None and inner["width"] <= outer["width"] + 8
 
 
-def test_a_scalar_is_its_number(show: Show) -> None:
+def test_a_scalar_is_its_number(show: ShowViews) -> None:
     torch.manual_seed(1)
     views, values = open_views(show, Vectors(), torch.randn(1, 1, 8, 8))
     expected = pytest.approx(float(values["output[1]"]), rel=0.06)
@@ -188,7 +188,7 @@ def test_a_scalar_is_its_number(show: Show) -> None:
     expect(views.page.locator(".nbg-main canvas")).to_have_count(0)
 
 
-def test_a_segmentation_shows_its_classes_over_the_input_with_a_legend(show: Show) -> None:
+def test_a_segmentation_shows_its_classes_over_the_input_with_a_legend(show: ShowViews) -> None:
     torch.manual_seed(2)
     views, values = open_views(show, Segmenter(), torch.rand(2, 3, 24, 32))
     views.set(example=1, selected={"layer": "output", "channel": None})
@@ -225,7 +225,7 @@ def test_a_segmentation_shows_its_classes_over_the_input_with_a_legend(show: Sho
 
 
 @pytest.fixture
-def token_views(show: Show) -> tuple[ViewsPage, np.ndarray]:
+def token_views(show: ShowViews) -> tuple[ViewsPage, np.ndarray]:
     """A ViT of 2×3 patches after a class token, and the attention weights of its first block."""
     torch.manual_seed(4)
     model = ViT()
@@ -235,10 +235,10 @@ def token_views(show: Show) -> tuple[ViewsPage, np.ndarray]:
     return views, values["blocks.0.weights"][0]
 
 
-def patch_visibility(over: Locator) -> np.ndarray:
+def patch_visibility(overlay: Locator) -> np.ndarray:
     """The visible share of each patch: its weight relative to the largest."""
     found = np.full(6, np.nan)
-    for rect in over.locator(".nbg-veil rect").all():
+    for rect in overlay.locator(".nbg-veil rect").all():
         place, share = (rect.get_attribute(f"data-{name}") or "" for name in ("place", "share"))
         found[int(place)] = float(share)
     return found

@@ -14,7 +14,7 @@ from torch import nn
 import nbglcnn
 from explain_page import approx_float32, approx_float64, read_explanation
 from viewer_models import hook_values
-from views_page import CLIPPED_ELEMENTS, ViewsPage, parse_number
+from views_page import CLIPPED_ELEMENTS_SCRIPT, ViewsPage, parse_number
 from webgl_page import encode
 
 PIXELS_PER_LAYER = 20
@@ -192,7 +192,7 @@ def card_text(page: Page) -> str:
 
 # Clicks, and waits in the page until a step shows these words: polling from outside would be too
 # late on a busy machine.
-DRAG_NUMBER = """(button, words) => new Promise((done) => {
+DRAG_NUMBER_SCRIPT = """(button, words) => new Promise((done) => {
   const root = button.closest('.nbglcnn');
   const observer = new MutationObserver(() => {
     if (!root.querySelector('.nbg-question').innerText.includes(words)) return;
@@ -235,7 +235,9 @@ def test_a_click_keys_and_typed_numbers_choose_the_pixel(show: Callable[..., Vie
     page.get_by_role("spinbutton", name="x", exact=True).fill(str(width - 1))
     page.get_by_role("button", name="Next position").click()
     expect(question).to_contain_text("pixel y 0, x 0 ")
-    page.get_by_role("button", name="Slide the filter").evaluate(DRAG_NUMBER, "pixel y 0, x 3 ")
+    page.get_by_role("button", name="Slide the filter").evaluate(
+        DRAG_NUMBER_SCRIPT, "pixel y 0, x 3 "
+    )
     page.get_by_role("button", name="Pause").click()
     # Another channel's products, via the keyboard.
     page.get_by_role("spinbutton", name="Shown for channel").fill("1")
@@ -302,7 +304,7 @@ def test_the_numbers_are_those_of_the_last_run_and_of_one_run(
     for k in range(3):
         other = np.random.default_rng(k).standard_normal(x.shape).astype(np.float32)
         truth = float(hook_values(model, other)["odd.2"][1][tuple(at)])
-        views.page.evaluate(RUN, encode(other))
+        views.page.evaluate(RUN_INPUT_SCRIPT, encode(other))
         views.page.wait_for_function(
             """wanted => {
               const shown = document.querySelector('.nbg-question data').value;
@@ -315,7 +317,7 @@ def test_the_numbers_are_those_of_the_last_run_and_of_one_run(
         assert follow_cards(shown["cards"], sum_terms(shown)) == approx_float32(truth)
 
 
-RUN = """async (text) => {
+RUN_INPUT_SCRIPT = """async (text) => {
   const { state } = views;
   const session = state.session.value;
   const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
@@ -415,14 +417,16 @@ def test_what_is_not_explained_is_said_with_its_name(
     expect(views.page.locator(".nbg-explain")).not_to_contain_text("undefined")
     # A 1-D value among several inputs is explained.
     views.set(example=1, selected={"layer": "line.1", "channel": 3})
-    views.set(pixel={"height": 1, "width": 4, "y": 0, "x": 2})
+    views.set(pixel={"mapHeight": 1, "mapWidth": 4, "y": 0, "x": 2})
     expect(views.page.locator(".nbg-question")).to_contain_text("line.1, channel 3, x 2 =")
     found = views.page.locator(".nbg-result data").last.get_attribute("value")
     assert float(found or "nan") == approx_float32(float(line[1, 3, 2]))
 
 
 # Overlays that don't align with their picture; rays to a patch leave it intentionally.
-MISPLACED_OVERLAYS = """() => [...document.querySelectorAll('.nbg-overlay')].filter((over) => {
+COUNT_MISPLACED_OVERLAYS_SCRIPT = """() => [
+  ...document.querySelectorAll('.nbg-overlay')
+].filter((over) => {
   const own = over.getBoundingClientRect();
   const map = over.closest('.nbg-maps').querySelector('canvas').getBoundingClientRect();
   return ['left', 'top', 'width', 'height'].some((side) => Math.abs(own[side] - map[side]) > 1);
@@ -440,14 +444,14 @@ def test_no_text_of_an_explanation_is_clipped(
     views.set(tab="layer", layerSection="explain")
     for layer in ("odd.2", "groups.1", "up.2", "most", "dense.1", "share", "tanh"):
         read_explanation(views.page, layer, [1, 0, 0])
-        assert views.page.evaluate(CLIPPED_ELEMENTS) == [], layer
-        assert views.page.evaluate(MISPLACED_OVERLAYS) == 0, layer
+        assert views.page.evaluate(CLIPPED_ELEMENTS_SCRIPT) == [], layer
+        assert views.page.evaluate(COUNT_MISPLACED_OVERLAYS_SCRIPT) == 0, layer
         assert views.page.evaluate("document.documentElement.scrollWidth") <= width, layer
     views.set(layerSection="maps")
 
 
 # Content of both pictures of a transposed convolution: the phase, ringed and hatched taps, numbers.
-BOTH_WAYS = """() => {
+READ_BOTH_WAYS_SCRIPT = """() => {
   const root = document.querySelector('.nbg-both-ways');
   const table = (name) => [...root.querySelectorAll(`table[aria-label="${name}"] td`)];
   const hatched = (cells) => cells.filter((one) => one.classList.contains('nbg-hatched'));
@@ -481,7 +485,7 @@ def test_a_phase_has_its_whole_filter_at_the_border_too_and_both_pictures_agree(
     views = show(nbglcnn.compile(model, given), given.numpy())
     views.set(tab="layer", layerSection="explain")
     read_explanation(views.page, "0", [1, y, x])
-    found = views.page.evaluate(BOTH_WAYS)
+    found = views.page.evaluate(READ_BOTH_WAYS_SCRIPT)
     phase = f"phase ({(y + 1) % 2}, {(x + 1) % 2}) of 4: an ordinary 2×2 filter{words}"
     assert found["phase"] == phase
     assert found["ringed"] == found["under"] == [4, outside]
@@ -546,7 +550,7 @@ class FieldWidening(nn.Module):
 
 
 # The pixels whose centres lie inside the drawn shape.
-COVERED_CURVE = """(figure) => {
+COVERED_CURVE_SCRIPT = """(figure) => {
   const path = figure.querySelector('svg .nbg-ink path, svg path.nbg-ink');
   const { width, height } = path.ownerSVGElement.getBoundingClientRect();
   const [rows, columns] = figure.dataset.pixels.split('×').map(Number);
@@ -596,7 +600,7 @@ def test_the_fields_of_a_pixel_are_drawn_where_its_gradients_are_not_zero(
             expected["to,output"] = np.flatnonzero(reached).tolist()
             read_explanation(views.page, name, [1, y, x_])
             figures = views.page.locator("[data-field]").all()
-            found = dict(figure.evaluate(COVERED_CURVE) for figure in figures)
+            found = dict(figure.evaluate(COVERED_CURVE_SCRIPT) for figure in figures)
             assert found == expected, (name, y, x_)
 
 

@@ -30,7 +30,7 @@ def open_explain(show: Callable[..., ViewsPage], model: nn.Module, x: torch.Tens
 
 
 # The pixel that each patch cell repeats, and the lines from the border to these pixels.
-REPEATED_CELLS = """() => [
+REPEATED_CELLS_SCRIPT = """() => [
   [...document.querySelectorAll('table[aria-label="Patch of the input"] td')]
     .map((cell) => cell.dataset.from ?? ''),
   document.querySelector('.nbg-ink .nbg-source')?.getAttribute('d') ?? '',
@@ -49,7 +49,7 @@ def test_repeated_padding_is_marked_with_where_it_comes_from(
     views = open_explain(show, model, x)
     page = views.page
     read_explanation(page, "0", [1, 0, 2])
-    cells, path, framed = page.evaluate(REPEATED_CELLS)
+    cells, path, framed = page.evaluate(REPEATED_CELLS_SCRIPT)
     assert cells == ["y 1, x 1", "y 1, x 2", "y 1, x 3", *[""] * 6]
     assert path.count("L") == 3 and framed
     patch = read_matrix(page, "Patch of the input")
@@ -61,14 +61,14 @@ def test_repeated_padding_is_marked_with_where_it_comes_from(
     expect(page.locator(".nbg-tip")).to_contain_text("y 1, x 2, mirrored at the border")
     # Away from the border nothing is repeated.
     read_explanation(page, "0", [1, 2, 2])
-    assert page.evaluate(REPEATED_CELLS)[:2] == [[""] * 9, ""]
+    assert page.evaluate(REPEATED_CELLS_SCRIPT)[:2] == [[""] * 9, ""]
     # Padding as a separate layer.
     with torch.no_grad():
         maps = model(x)
     shown = read_explanation(page, "1", [0, 0, 1])
     assert shown["cards"][0]["result"][0] == approx_float32(float(maps[0, 0, 0, 1]))
     expect(page.locator(".nbg-card")).to_contain_text("y 0, x 0, repeated at the border")
-    assert page.evaluate(REPEATED_CELLS)[1].count("L") == 1
+    assert page.evaluate(REPEATED_CELLS_SCRIPT)[1].count("L") == 1
 
 
 def test_a_sum_that_is_another_one_as_it_is_shown_has_another_sign(
@@ -82,7 +82,7 @@ def test_a_sum_that_is_another_one_as_it_is_shown_has_another_sign(
     bias = views.page.locator(".nbg-card").last
     read_explanation(views.page, "0", [0, 0, 0])
     expect(bias.locator(".nbg-result")).to_have_text("≈0.201")  # 0.100 + 0.100
-    views.set(pixel={"height": 1, "width": 2, "y": 0, "x": 1})
+    views.set(pixel={"mapHeight": 1, "mapWidth": 2, "y": 0, "x": 1})
     expect(bias.locator(".nbg-result")).to_have_text("0.350")
 
 
@@ -180,7 +180,7 @@ def test_a_transposed_convolution_says_how_many_weights_reach_a_pixel(
 
 
 # The distances of a curve's dots from their cells' centres, and the dots' heights.
-PADDING_CELLS = """(name) => {
+PADDING_CELLS_SCRIPT = """(name) => {
   const cells = [...document.querySelectorAll(`table[aria-label="${name}"] td`)];
   const dots = [...cells[0].closest('figure').querySelectorAll('circle')];
   return cells.map((cell, i) => {
@@ -201,7 +201,7 @@ def test_a_line_of_numbers_is_explained_by_curves_with_numbers(
     read_explanation(page, "0", [1, 0, 7])
     chosen = int(page.get_by_label("Shown for channel").input_value())
     for name in ("Patch of the input", "Filter", "Products"):
-        values, dots = read_matrix(page, name), page.evaluate(PADDING_CELLS, name)
+        values, dots = read_matrix(page, name), page.evaluate(PADDING_CELLS_SCRIPT, name)
         assert len(values) == 5
         assert max(abs(apart) for apart, _ in dots) < 1
         assert np.argsort(values).tolist() == np.argsort([up for _, up in dots]).tolist()

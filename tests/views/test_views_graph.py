@@ -12,14 +12,14 @@ from torch import nn
 import nbglcnn
 from denoiser import Denoiser
 from gallery_networks import VisionTransformer
-from graph_page import NODE_BOXES, GraphPage, centre
-from views_page import CLIPPED_ELEMENTS, ViewsPage, parse_number
+from graph_page import NODE_BOXES_SCRIPT, GraphPage, centre
+from views_page import CLIPPED_ELEMENTS_SCRIPT, ViewsPage, parse_number
 from zoo import ResNet18, UNet, autoencoder
 
-EDGE_ENDS = """() => [...document.querySelectorAll('.nbg-edge')].map(({ dataset }) =>
+EDGE_ENDS_SCRIPT = """() => [...document.querySelectorAll('.nbg-edge')].map(({ dataset }) =>
   [dataset.from, ...dataset.steps.split('\\n').filter((id) => id), dataset.to])"""
 # A mosaic's maps as drawn, with a grey level from 0 to 255 for each pixel.
-CANVAS_GREYS = """(canvas) => {
+CANVAS_GREYS_SCRIPT = """(canvas) => {
   const { width, height, dataset } = canvas;
   const { data } = canvas.getContext('2d').getImageData(0, 0, width, height);
   return { width, height, columns: Number(dataset.columns), shown: Number(dataset.channels),
@@ -70,7 +70,7 @@ def test_every_layer_is_in_one_node_and_lines_are_the_layer_tables_inputs(
     for button in (None, "Open all", "Close all"):
         if button is not None:
             shown.page.get_by_role("button", name=button).click()
-        nodes = shown.nodes()
+        nodes = shown.node_boxes()
         owner = {layer: node for node, one in nodes.items() for layer in one["layers"]}
         listed = [layer for one in nodes.values() for layer in one["layers"]]
         assert sorted(listed) == sorted(layer.name for layer in shown.plan.layers)
@@ -81,7 +81,7 @@ def test_every_layer_is_in_one_node_and_lines_are_the_layer_tables_inputs(
             for key in layer.inputs
             if owner[key] != owner[layer.name]
         }
-        lines = shown.page.evaluate(EDGE_ENDS)
+        lines = shown.page.evaluate(EDGE_ENDS_SCRIPT)
         drawn = {pair for ids in lines for pair in pairwise(ids)}
         assert drawn == expected
         counts.append(len(nodes))
@@ -92,7 +92,7 @@ def test_every_layer_is_in_one_node_and_lines_are_the_layer_tables_inputs(
 def test_a_resnet_shows_its_stem_its_four_layers_and_its_head(
     open_graph: Callable[[str], GraphPage],
 ) -> None:
-    nodes = open_graph("resnet18").nodes()
+    nodes = open_graph("resnet18").node_boxes()
     blocks = [f"layer{k}" for k in range(1, 5)]
     assert list(nodes) == ["x", "relu", "maxpool", *blocks, "avgpool", "fc"]
     assert [id for id, one in nodes.items() if one["kind"] == "group"] == blocks
@@ -103,7 +103,7 @@ def test_a_resnet_shows_its_stem_its_four_layers_and_its_head(
 
 def test_a_unet_looks_like_a_u(open_graph: Callable[[str], GraphPage]) -> None:
     shown = open_graph("unet")
-    nodes = shown.nodes()
+    nodes = shown.node_boxes()
     at = {name: centre(one) for name, one in nodes.items()}
     for left, right in (("down1", "join1"), ("down2", "join2")):
         assert at[left][1] == pytest.approx(at[right][1], abs=0.5), "one resolution, one height"
@@ -117,7 +117,7 @@ def test_a_unet_looks_like_a_u(open_graph: Callable[[str], GraphPage]) -> None:
         box = skip.bounding_box()
         assert box is not None
         assert -25 < centre(box)[1] - at[source][1] < 0
-    assert [shown.button(name).inner_text() for name in ("cat", "cat:1")] == ["cat", "cat"]
+    assert [shown.picture_button(name).inner_text() for name in ("cat", "cat:1")] == ["cat", "cat"]
     # Captions are outside the U.
     for name, side in (("down2", -1), ("join2", 1)):
         box = shown.node(name).locator(".nbg-caption").bounding_box()
@@ -126,15 +126,17 @@ def test_a_unet_looks_like_a_u(open_graph: Callable[[str], GraphPage]) -> None:
     expect(shown.node("down2").locator(".nbg-caption")).to_contain_text("6 layers")
     # Only the caption of a node may be larger than the node, and captions aren't clipped.
     assert [
-        one for one in shown.page.evaluate(CLIPPED_ELEMENTS) if not one.startswith("nbg-node")
+        one
+        for one in shown.page.evaluate(CLIPPED_ELEMENTS_SCRIPT)
+        if not one.startswith("nbg-node")
     ] == []
 
 
 def test_modules_open_and_close_in_place(open_graph: Callable[[str], GraphPage]) -> None:
     shown = open_graph("unet")
-    shown.button("down2").dblclick()
+    shown.picture_button("down2").dblclick()
     expect(shown.node("down2")).to_have_count(0)
-    inside = {id: one for id, one in shown.nodes().items() if id.startswith("down2.")}
+    inside = {id: one for id, one in shown.node_boxes().items() if id.startswith("down2.")}
     assert [one["layers"] for one in inside.values()] == [
         ["down2.0", "down2.1", "down2.2"],
         ["down2.3", "down2.4", "down2.5"],
@@ -154,9 +156,9 @@ def test_modules_open_and_close_in_place(open_graph: Callable[[str], GraphPage])
     # When zoomed in, the opened module keeps its position.
     shown.reset()
     shown.views.set(graphCamera={"zoom": 1.5, "x": -300, "y": -250})
-    before = shown.nodes()["middle"]
-    shown.button("middle").dblclick()
-    after = shown.nodes()["middle.2"]
+    before = shown.node_boxes()["middle"]
+    shown.picture_button("middle").dblclick()
+    after = shown.node_boxes()["middle.2"]
     assert (after["x"], after["y"]) == pytest.approx((before["x"], before["y"]), abs=1)
 
 
@@ -169,7 +171,7 @@ def test_a_node_shows_the_channels_of_its_last_layer(
     shown.wait_idle()
     canvas = shown.page.locator(f".nbg-node[data-layer='{key}'] canvas")
     shown.views.wait_idle()
-    got = canvas.evaluate(CANVAS_GREYS)
+    got = canvas.evaluate(CANVAS_GREYS_SCRIPT)
     maps = shown.values[key][0]
     channels, height, width = maps.shape
     columns, rows = got["columns"], -(-got["shown"] // got["columns"])
@@ -205,7 +207,7 @@ def test_only_what_is_in_the_window_is_drawn_and_asked_for(
     ends = {"x", "output", "down1.5", "join1.5"}
     assert ends < set(shown.page.evaluate(run))
     # One node centred at four times the size.
-    at = centre(shown.nodes()["middle"])
+    at = centre(shown.node_boxes()["middle"])
     shown.page.mouse.move(*at)
     shown.page.keyboard.down("Control")
     for _ in range(8):
@@ -224,7 +226,7 @@ def test_wheel_and_drag_and_buttons_move_the_graph(open_graph: Callable[[str], G
     shown = open_graph("unet")
     page = shown.page
     start = shown.view_transform()
-    x, y = centre(shown.nodes()["down2"])
+    x, y = centre(shown.node_boxes()["down2"])
     page.mouse.move(x, y)
     page.mouse.wheel(0, -100)
     page.wait_for_timeout(100)
@@ -235,7 +237,7 @@ def test_wheel_and_drag_and_buttons_move_the_graph(open_graph: Callable[[str], G
     page.wait_for_function("() => views.state.graphCamera.value !== null")
     near = shown.view_transform()
     assert near["zoom"] == pytest.approx(start["zoom"] * 2**0.5, rel=1e-3)
-    assert centre(shown.nodes()["down2"]) == pytest.approx((x, y), abs=0.5)
+    assert centre(shown.node_boxes()["down2"]) == pytest.approx((x, y), abs=0.5)
     # A drag that starts on a node isn't a click.
     page.mouse.down()
     page.mouse.move(x + 30, y + 20, steps=3)
@@ -252,7 +254,7 @@ def test_wheel_and_drag_and_buttons_move_the_graph(open_graph: Callable[[str], G
     assert shown.view_transform() == start
 
 
-LABEL_BOXES = """() => {
+LABEL_BOXES_SCRIPT = """() => {
   const texts = '.nbg-on-line, .nbg-skip, .nbg-bracket > span, .nbg-node .nbg-caption > *';
   return [...document.querySelectorAll(texts)].map((one) => {
     const range = document.createRange();
@@ -263,14 +265,14 @@ LABEL_BOXES = """() => {
 }"""
 
 
-def overlapping_labels(labels: list[dict[str, Any]], apart: float) -> list[tuple[str, str]]:
-    """Pairs of labels closer than `apart` pixels horizontally and overlapping vertically."""
+def overlapping_labels(labels: list[dict[str, Any]], min_gap_px: float) -> list[tuple[str, str]]:
+    """Pairs of labels closer than `min_gap_px` pixels horizontally and overlapping vertically."""
     return [
         (a["text"], b["text"])
         for k, a in enumerate(labels)
         for b in labels[k + 1 :]
-        if a["left"] < b["right"] + apart
-        and b["left"] < a["right"] + apart
+        if a["left"] < b["right"] + min_gap_px
+        and b["left"] < a["right"] + min_gap_px
         and a["top"] < b["bottom"]
         and b["top"] < a["bottom"]
     ]
@@ -286,14 +288,14 @@ def test_no_label_of_the_graph_touches_another(
             shown.page.get_by_role("button", name=button).click()
         shown.views.set(graphCamera={"zoom": 1, "x": 0, "y": 0})
         shown.wait_idle()
-        labels = shown.page.evaluate(LABEL_BOXES)
+        labels = shown.page.evaluate(LABEL_BOXES_SCRIPT)
         assert len(labels) > 5
         assert overlapping_labels(labels, 4) == [], button
     shown.views.set(graphCamera=None)
 
 
 # Parts of the graph outside its window: nodes and all text.
-OUTSIDE_WINDOW = """() => {
+OUTSIDE_WINDOW_SCRIPT = """() => {
   const window_ = document.querySelector('.nbg-window');
   const box = window_.getBoundingClientRect();
   const all = '.nbg-node, .nbg-caption > *, .nbg-bracket, .nbg-skip, .nbg-block-name';
@@ -320,7 +322,7 @@ def test_fit_shows_every_node_and_caption(
         page.get_by_role("button", name="Zoom in").click()
         page.get_by_role("button", name="Fit").click()
         shown.wait_idle()
-        assert page.evaluate(OUTSIDE_WINDOW) == [], opening
+        assert page.evaluate(OUTSIDE_WINDOW_SCRIPT) == [], opening
         last = page.locator(".nbg-node[data-kind=output]").bounding_box()
         assert last is not None and last["x"] + last["width"] < width
         # Nodes too small for names have pictures, and show the name on hover.
@@ -346,7 +348,7 @@ def test_two_fingers_pinch_and_one_scrolls_past_a_graph_that_is_all_there(
         fingers = [{"x": x, "y": y, "id": i} for i, (x, y) in enumerate(points)]
         device.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": fingers})
 
-    x, y = centre(shown.nodes()["cat"])
+    x, y = centre(shown.node_boxes()["cat"])
     touch("touchStart", (x, y))
     touch("touchMove", (x + 40, y))
     touch("touchEnd")
@@ -358,7 +360,7 @@ def test_two_fingers_pinch_and_one_scrolls_past_a_graph_that_is_all_there(
     device.send("Emulation.setTouchEmulationEnabled", {"enabled": False})
     device.detach()
     assert shown.view_transform()["zoom"] == pytest.approx(start["zoom"] * 2, rel=0.02)
-    assert centre(shown.nodes()["cat"]) == pytest.approx((x, y), abs=3)
+    assert centre(shown.node_boxes()["cat"]) == pytest.approx((x, y), abs=3)
 
 
 def test_far_nodes_are_blocks_with_their_names_and_near_ones_have_maps(
@@ -383,7 +385,7 @@ def test_far_nodes_are_blocks_with_their_names_and_near_ones_have_maps(
     # The minimum size.
     for _ in range(6):
         shown.page.get_by_role("button", name="Zoom out").click()
-    assert shown.nodes()["down1"]["width"] == pytest.approx(44, abs=0.1)
+    assert shown.node_boxes()["down1"]["width"] == pytest.approx(44, abs=0.1)
 
 
 def test_arrows_move_along_the_edges_and_enter_opens(
@@ -400,7 +402,7 @@ def test_arrows_move_along_the_edges_and_enter_opens(
 
     def press(key: str, then: str) -> None:
         page.keyboard.press(key)
-        expect(shown.button(then)).to_be_focused()
+        expect(shown.picture_button(then)).to_be_focused()
         expect(stops).to_have_count(1)
 
     assert here() == "x"
@@ -423,7 +425,7 @@ def test_arrows_move_along_the_edges_and_enter_opens(
     shown.views.set(graphCamera={"zoom": 2, "x": 2000, "y": -1000})
     assert not shown.is_in_window("cat")
     stops.focus()
-    expect(shown.button("cat")).to_be_in_viewport()
+    expect(shown.picture_button("cat")).to_be_in_viewport()
     assert shown.is_in_window("cat")
     page.keyboard.press("Enter")
     expect(page.locator(".nbg-layer")).to_have_attribute("data-layer", "cat")
@@ -434,21 +436,21 @@ def test_a_click_selects_and_a_skip_selects_what_travels(
 ) -> None:
     shown = open_graph("unet")
     page = shown.page
-    shown.button("join2").click()
+    shown.picture_button("join2").click()
     assert shown.views.get("selected") == {"layer": "join2.5", "channel": None}
-    expect(shown.button("join2")).to_have_attribute("aria-pressed", "true")
+    expect(shown.picture_button("join2")).to_have_attribute("aria-pressed", "true")
     expect(page.locator(".nbg-panel .nbg-title strong")).to_have_text("join2.5")
     page.get_by_role("button", name="Skip from down1 to cat: down1.5, 4×32×32").click()
     assert shown.views.get("selected") == {"layer": "down1.5", "channel": None}
     expect(page.locator(".nbg-travels")).to_have_attribute("data-to", "cat:1")
     # A click on the line itself, far from its label.
-    nodes = shown.nodes()
+    nodes = shown.node_boxes()
     left, right = nodes["down2"], nodes["cat"]
     share = left["x"] + left["width"] + 0.85 * (right["x"] - left["x"] - left["width"])
     page.mouse.click(share, centre(left)[1])
     assert shown.views.get("selected") == {"layer": "down2.5", "channel": None}
-    shown.set_open("down1")
-    shown.button("down1.2").dblclick()
+    shown.open_groups("down1")
+    shown.picture_button("down1.2").dblclick()
     expect(page.locator(".nbg-layer")).to_have_attribute("data-layer", "down1.2")
 
 
@@ -458,7 +460,7 @@ def test_a_closed_module_that_is_selected_shows_its_layers_below(
     shown = open_graph("unet")
     look = shown.page.locator(".nbg-module-layers")
     expect(look).to_have_count(0)
-    shown.button("down2").click()
+    shown.picture_button("down2").click()
     tiles = look.locator(".nbg-tile")
     names = [" ".join(text.split()) for text in tiles.all_inner_texts()]
     assert names == ["0 Conv", "1 BN", "2 ReLU", "3 Conv", "4 BN", "5 ReLU"]
@@ -466,7 +468,7 @@ def test_a_closed_module_that_is_selected_shows_its_layers_below(
     assert keys == [f"down2.{k}" for k in range(6)]
     tiles.nth(3).click()
     assert shown.views.get("selected") == {"layer": "down2.3", "channel": None}
-    expect(shown.button("down2")).to_have_attribute("aria-pressed", "true")
+    expect(shown.picture_button("down2")).to_have_attribute("aria-pressed", "true")
     tiles.nth(3).dblclick()
     expect(shown.page.locator(".nbg-layer")).to_have_attribute("data-layer", "down2.3")
 
@@ -500,7 +502,7 @@ def test_the_pointer_reads_values_at_any_zoom(open_graph: Callable[[str], GraphP
 def test_a_layer_is_found_by_its_name_or_its_type(open_graph: Callable[[str], GraphPage]) -> None:
     shown = open_graph("resnet18")
     page = shown.page
-    shown.button("layer1").focus()
+    shown.picture_button("layer1").focus()
     page.keyboard.press("/")
     field = page.get_by_label("Find a layer")
     expect(field).to_be_focused()
@@ -529,7 +531,7 @@ def test_chains_are_strips_and_branches_a_graph_until_somebody_chooses(
     expect(pressed).to_have_text("Strip")
     page.get_by_role("button", name="Graph").click()
     shown.wait_idle()
-    assert all(shown.is_in_window(name) for name in shown.nodes())
+    assert all(shown.is_in_window(name) for name in shown.node_boxes())
     # The layout choice persists while another tab is open.
     shown.views.set(tab="layer")
     expect(page.locator(".nbg-window")).to_have_count(0)
@@ -540,7 +542,7 @@ def test_chains_are_strips_and_branches_a_graph_until_somebody_chooses(
     plain = show(nbglcnn.compile(autoencoder().eval(), x), x).page
     expect(plain.locator(".nbg-line")).to_be_visible()
     plain.get_by_role("button", name="Graph").click()
-    nodes = plain.evaluate(NODE_BOXES)
+    nodes = plain.evaluate(NODE_BOXES_SCRIPT)
     assert all(one["kind"] != "group" for one in nodes.values()), "five layers are all open"
     centres = [centre(one)[1] for one in nodes.values()]
     lowest = centres.index(max(centres))

@@ -63,8 +63,8 @@ def tower(tower_page: GraphPage) -> GraphPage:
     return shown
 
 
-FOLDED_NAME = f"blocks.0 × {BLOCK_COUNT}"
-MINIMAP_FRAME = """() => {
+FOLDED_BLOCKS_LABEL = f"blocks.0 × {BLOCK_COUNT}"
+MINIMAP_FRAME_SCRIPT = """() => {
   const map = document.querySelector('.nbg-minimap').getBoundingClientRect();
   const frame = document.querySelector('.nbg-here').getBoundingClientRect();
   return [(frame.left - map.left) / map.width, frame.width / map.width];
@@ -72,14 +72,14 @@ MINIMAP_FRAME = """() => {
 
 
 def test_a_large_graph_begins_at_its_input_as_large_as_can_be_read(tower: GraphPage) -> None:
-    page, nodes = tower.page, tower.nodes()
+    page, nodes = tower.page, tower.node_boxes()
     assert tower.view_transform()["zoom"] == pytest.approx(0.75)
     assert min(one["width"] for one in nodes.values() if one["kind"] != "step") >= 44
     assert tower.is_in_window("x") and not tower.is_in_window(list(nodes)[-1])
     assert layout_faults(page) == []
     # The minimap's frame matches the window.
     width = page.locator(".nbg-sheet").evaluate("one => one.offsetWidth")
-    start, share = page.evaluate(MINIMAP_FRAME)
+    start, share = page.evaluate(MINIMAP_FRAME_SCRIPT)
     assert share == pytest.approx(620 / 0.75 / width, abs=0.02)
     assert start == pytest.approx(-20 / 0.75 / width, abs=0.02)
     # A click on the minimap moves there.
@@ -88,15 +88,15 @@ def test_a_large_graph_begins_at_its_input_as_large_as_can_be_read(tower: GraphP
     assert box is not None
     small.click(position={"x": box["width"] - 6, "y": box["height"] / 2})
     tower.wait_idle()
-    assert tower.is_in_window(list(tower.nodes())[-1]) and not tower.is_in_window("x")
-    assert page.evaluate(MINIMAP_FRAME)[0] > 0.3
+    assert tower.is_in_window(list(tower.node_boxes())[-1]) and not tower.is_in_window("x")
+    assert page.evaluate(MINIMAP_FRAME_SCRIPT)[0] > 0.3
     page.get_by_role("button", name="Fit").click()
     assert tower.view_transform()["zoom"] < 0.6
     # If everything fits, there is no minimap.
     tower.views.set(graphCamera=None)
     page.set_viewport_size({"width": 1420, "height": 900})
     expect(page.locator(".nbg-minimap")).to_have_count(0)
-    assert all(tower.is_in_window(name) for name in tower.nodes())
+    assert all(tower.is_in_window(name) for name in tower.node_boxes())
 
 
 def test_the_wheel_moves_a_large_graph_sideways_and_leaves_up_and_down_to_the_notebook(
@@ -104,7 +104,7 @@ def test_the_wheel_moves_a_large_graph_sideways_and_leaves_up_and_down_to_the_no
 ) -> None:
     page = tower.page
     start = tower.view_transform()
-    page.mouse.move(*centre(tower.nodes()["x"]))
+    page.mouse.move(*centre(tower.node_boxes()["x"]))
     page.mouse.wheel(0, 200)
     page.mouse.wheel(-200, 0)
     page.wait_for_timeout(100)
@@ -127,32 +127,34 @@ def test_the_wheel_moves_a_large_graph_sideways_and_leaves_up_and_down_to_the_no
 
 def test_repeated_blocks_are_one_node_and_one_of_them_is_open_at_a_time(tower: GraphPage) -> None:
     page = tower.page
-    tower.set_open("blocks")
-    fold = tower.node(FOLDED_NAME)
+    tower.open_groups("blocks")
+    fold = tower.node(FOLDED_BLOCKS_LABEL)
     expect(fold.locator(".nbg-caption > .nbg-name")).to_have_text(f"0–5 × {BLOCK_COUNT}")
-    assert set(tower.nodes()[FOLDED_NAME]["layers"]) == {
+    assert set(tower.node_boxes()[FOLDED_BLOCKS_LABEL]["layers"]) == {
         layer.name
         for layer in tower.plan.layers
         if layer.name.startswith("blocks.") or layer.name.startswith("add")
     }
-    tower.button(FOLDED_NAME).dblclick()
+    tower.picture_button(FOLDED_BLOCKS_LABEL).dblclick()
     brackets = page.locator(".nbg-bracket > span")
     expect(brackets).to_have_text(["blocks", "0 · one of 6 identical blocks"])
-    assert {"blocks.1 × 5"} < set(tower.nodes()) and FOLDED_NAME not in tower.nodes()
+    assert {"blocks.1 × 5"} < set(
+        tower.node_boxes()
+    ) and FOLDED_BLOCKS_LABEL not in tower.node_boxes()
     assert tower.views.get("selected")["layer"].startswith("blocks.0.")
     assert tower.is_in_window("blocks.0.conv2")
     # The next block replaces it.
-    tower.button("blocks.1 × 5").focus()  # and scrolls into the window
-    tower.button("blocks.1 × 5").dblclick()
+    tower.picture_button("blocks.1 × 5").focus()  # and scrolls into the window
+    tower.picture_button("blocks.1 × 5").dblclick()
     expect(brackets).to_have_text(["blocks", "1 · one of 6 identical blocks"])
-    assert {"blocks.0", "blocks.2 × 4"} < set(tower.nodes())
+    assert {"blocks.0", "blocks.2 × 4"} < set(tower.node_boxes())
     # By keyboard: Enter opens the previous block, Backspace closes it.
-    tower.button("blocks.0").focus()
+    tower.picture_button("blocks.0").focus()
     page.keyboard.press("Enter")
     expect(brackets).to_have_text(["blocks", "0 · one of 6 identical blocks"])
     expect(page.locator(".nbg-node .nbg-picture:focus")).to_have_count(1)
     page.keyboard.press("Backspace")
-    expect(tower.button(FOLDED_NAME)).to_be_focused()
+    expect(tower.picture_button(FOLDED_BLOCKS_LABEL)).to_be_focused()
     # The layer search opens the layer's own block.
     page.keyboard.press("/")
     field = page.get_by_label("Find a layer")
@@ -166,8 +168,8 @@ def test_repeated_blocks_are_one_node_and_one_of_them_is_open_at_a_time(tower: G
 
 
 def test_below_repeated_blocks_each_shows_what_it_gives_and_can_be_opened(tower: GraphPage) -> None:
-    tower.set_open("blocks")
-    tower.button(FOLDED_NAME).click()
+    tower.open_groups("blocks")
+    tower.picture_button(FOLDED_BLOCKS_LABEL).click()
     look = tower.page.locator(".nbg-module-layers")
     expect(look).to_contain_text("6 blocks of the same structure")
     tiles = look.locator(".nbg-tile")
@@ -176,24 +178,24 @@ def test_below_repeated_blocks_each_shows_what_it_gives_and_can_be_opened(tower:
     assert keys == [f"blocks.{k}.relu:1" for k in range(BLOCK_COUNT)]
     tiles.nth(3).click()
     assert tower.views.get("selected") == {"layer": "blocks.3.relu:1", "channel": None}
-    expect(tower.button(FOLDED_NAME)).to_have_attribute("aria-pressed", "true")
+    expect(tower.picture_button(FOLDED_BLOCKS_LABEL)).to_have_attribute("aria-pressed", "true")
     tiles.nth(3).dblclick()
     expect(tower.page.locator(".nbg-bracket > span")).to_have_text(
         ["blocks", "3 · one of 6 identical blocks"]
     )
     names = {"blocks.0 × 3", "blocks.4 × 2", "blocks.3.relu:1"}
     assert names < {
-        *tower.nodes(),
-        *(layer for one in tower.nodes().values() for layer in one["layers"]),
+        *tower.node_boxes(),
+        *(layer for one in tower.node_boxes().values() for layer in one["layers"]),
     }
 
 
 def test_a_large_graph_breaks_no_serious_rule_of_accessibility(tower: GraphPage) -> None:
     tower.page.add_script_tag(path=str(AXE_SCRIPT))
-    tower.set_open("blocks", "blocks.2")
-    tower.button("blocks.3 × 3").focus()
+    tower.open_groups("blocks", "blocks.2")
+    tower.picture_button("blocks.3 × 3").focus()
     tower.page.keyboard.press("ArrowLeft")
-    tower.button("blocks.3 × 3").click()
+    tower.picture_button("blocks.3 × 3").click()
     for theme in ("light", "dark"):
         tower.page.evaluate("t => { document.body.dataset.jpThemeLight = t === 'light'; }", theme)
         tower.wait_idle()

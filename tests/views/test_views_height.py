@@ -13,9 +13,9 @@ import nbglcnn
 from nbglcnn import Plan
 from views_page import ViewsPage
 
-Show = Callable[..., ViewsPage]
+ShowViews = Callable[..., ViewsPage]
 # The whole Viewer, its scrolling content, and the parts above and below the content.
-READ_BOXES = """() => {
+READ_BOXES_SCRIPT = """() => {
   const box = (name) => {
     const found = document.querySelector(name).getBoundingClientRect();
     return { top: found.top, bottom: found.bottom, height: found.height };
@@ -39,7 +39,7 @@ def compile_network() -> tuple[Plan, np.ndarray]:
 
 @pytest.mark.parametrize("width", [420, 620, 848, 1280])
 @pytest.mark.parametrize("height", [640, 360])
-def test_the_whole_viewer_is_as_high_as_asked_for(show: Show, width: int, height: int) -> None:
+def test_the_whole_viewer_is_as_high_as_asked_for(show: ShowViews, width: int, height: int) -> None:
     plan, x = compile_network()
     views = show(plan, x, width=width)
     views.set(maxHeight=height, selected={"layer": "0", "channel": 0})
@@ -49,7 +49,7 @@ def test_the_whole_viewer_is_as_high_as_asked_for(show: Show, width: int, height
     for changes in ({"tab": "network"}, {"tab": "layer"}, {"status": lost}, {"status": ready}):
         views.set(**changes)
         views.wait_idle()
-        found = page.evaluate(READ_BOXES)
+        found = page.evaluate(READ_BOXES_SCRIPT)
         assert found["all"]["height"] == height
         assert found["scrolls"] and found["content"]["height"] > 40
         assert found["bar"]["top"] >= found["all"]["top"]
@@ -62,25 +62,25 @@ def test_the_whole_viewer_is_as_high_as_asked_for(show: Show, width: int, height
           return one.lastElementChild.getBoundingClientRect().bottom;
         }"""
     )
-    assert last <= page.evaluate(READ_BOXES)["status"]["top"] + 1
+    assert last <= page.evaluate(READ_BOXES_SCRIPT)["status"]["top"] + 1
 
 
 @pytest.mark.parametrize("width", [420, 848])
 def test_where_bar_and_status_line_alone_take_more_all_of_it_scrolls(
-    show: Show, width: int
+    show: ShowViews, width: int
 ) -> None:
     plan, x = compile_network()
     views = show(plan, x, width=width)
     views.set(maxHeight=100)
     views.wait_idle()
-    found = views.page.evaluate(READ_BOXES)
+    found = views.page.evaluate(READ_BOXES_SCRIPT)
     assert found["all"]["height"] == 100
     views.page.locator(".nbg-status").scroll_into_view_if_needed()
-    assert views.page.evaluate(READ_BOXES)["status"]["bottom"] <= found["all"]["bottom"] + 1
+    assert views.page.evaluate(READ_BOXES_SCRIPT)["status"]["bottom"] <= found["all"]["bottom"] + 1
 
 
 @pytest.mark.parametrize("width", [620, 848, 1280])
-def test_the_drawer_of_sources_stands_within_the_height(show: Show, width: int) -> None:
+def test_the_drawer_of_sources_stands_within_the_height(show: ShowViews, width: int) -> None:
     plan, x = compile_network()
     views = show(plan, x, width=width)
     page = views.page
@@ -89,7 +89,7 @@ def test_the_drawer_of_sources_stands_within_the_height(show: Show, width: int) 
     page.locator(".nbg-chosen-source").click()
     expect(page.locator(".nbg-drawer")).to_be_visible()
     views.wait_idle()
-    found = page.evaluate(READ_BOXES)
+    found = page.evaluate(READ_BOXES_SCRIPT)
     assert found["all"]["height"] == 500
     assert found["status"]["bottom"] <= found["all"]["bottom"]
     # The drawer scrolls completely, and part of the network stays visible.
@@ -97,33 +97,33 @@ def test_the_drawer_of_sources_stands_within_the_height(show: Show, width: int) 
     assert found["content"]["height"] > 40
 
 
-def test_what_needs_less_is_lower_and_presented_it_fills_the_window(show: Show) -> None:
+def test_what_needs_less_is_lower_and_presented_it_fills_the_window(show: ShowViews) -> None:
     torch.manual_seed(0)
     x = np.ones((1, 1, 6, 6), np.float32)
     views = show(nbglcnn.compile(nn.Sequential(nn.Conv2d(1, 2, 3)).eval(), x), x, width=848)
     page = views.page
     views.set(maxHeight=900)
     views.wait_idle()
-    low = page.evaluate(READ_BOXES)
+    low = page.evaluate(READ_BOXES_SCRIPT)
     assert low["all"]["height"] < 800 and not low["scrolls"]
     views.set(maxHeight=300, isPresenting=True)
     page.wait_for_function(
         "() => document.querySelector('.nbglcnn').dataset.presenting !== undefined"
     )
     views.wait_idle()
-    assert page.evaluate(READ_BOXES)["all"]["height"] == 1000
+    assert page.evaluate(READ_BOXES_SCRIPT)["all"]["height"] == 1000
     views.set(isPresenting=False)
     page.wait_for_function(
         "() => document.querySelector('.nbglcnn').dataset.presenting === undefined"
     )
     views.wait_idle()
-    assert page.evaluate(READ_BOXES)["all"]["height"] == 300
+    assert page.evaluate(READ_BOXES_SCRIPT)["all"]["height"] == 300
 
 
 # Simulates a scrollbar that takes up space, and measures charts that overflow the content or their
 # own column.
-SCROLLBAR = ".nbg-content { scrollbar-gutter: stable; overflow-y: scroll }"
-OVERFLOWING = """\
+SCROLLBAR_CSS = ".nbg-content { scrollbar-gutter: stable; overflow-y: scroll }"
+OVERFLOWING_SCRIPT = """\
 () => [...document.querySelectorAll('.nbg-content .nbg-histogram, .nbg-content svg')]
   .filter((one) => one.getBoundingClientRect().width > 0 && !one.closest('.nbg-sheet'))
   .map((one) => {
@@ -137,11 +137,11 @@ OVERFLOWING = """\
 
 
 @pytest.mark.parametrize("width", [620, 848, 1100, 1500])
-def test_charts_are_as_wide_as_what_a_scrollbar_leaves(show: Show, width: int) -> None:
+def test_charts_are_as_wide_as_what_a_scrollbar_leaves(show: ShowViews, width: int) -> None:
     plan, x = compile_network()
     views = show(plan, x, width=width)
     page = views.page
-    page.add_style_tag(content=SCROLLBAR)
+    page.add_style_tag(content=SCROLLBAR_CSS)
     views.set(maxHeight=640)
     lost = page.locator(".nbg-content").evaluate("(one) => one.offsetWidth - one.clientWidth")
     assert lost > 10
@@ -149,16 +149,18 @@ def test_charts_are_as_wide_as_what_a_scrollbar_leaves(show: Show, width: int) -
         views.set(tab=tab, selected={"layer": "2", "channel": 0})
         views.wait_idle()
         assert page.locator(".nbg-content svg").count() > 0
-        assert page.evaluate(OVERFLOWING) == [], tab
+        assert page.evaluate(OVERFLOWING_SCRIPT) == [], tab
 
 
 @pytest.mark.parametrize("height", [360, 480, 640])
 @pytest.mark.parametrize("width", [620, 848, 1500])
-def test_fit_shows_the_whole_graph_within_the_height(show: Show, width: int, height: int) -> None:
+def test_fit_shows_the_whole_graph_within_the_height(
+    show: ShowViews, width: int, height: int
+) -> None:
     plan, x = compile_network()
     views = show(plan, x, width=width)
     page = views.page
-    page.add_style_tag(content=SCROLLBAR)
+    page.add_style_tag(content=SCROLLBAR_CSS)
     views.set(maxHeight=height, networkLayout="graph")
     views.wait_idle()
     page.get_by_role("button", name="Fit the whole graph").click()
@@ -170,7 +172,7 @@ def test_fit_shows_the_whole_graph_within_the_height(show: Show, width: int, hei
           content.scrollTop += top(one) - top(content);
         }"""
     )
-    seen = page.evaluate(READ_BOXES)["content"]
+    seen = page.evaluate(READ_BOXES_SCRIPT)["content"]
     for node in page.locator(".nbg-node").all():
         box = node.bounding_box()
         assert box is not None
@@ -180,7 +182,9 @@ def test_fit_shows_the_whole_graph_within_the_height(show: Show, width: int, hei
 
 
 @pytest.mark.parametrize("width", [420, 848])
-def test_in_a_low_viewer_the_drawer_is_whole_and_all_of_it_scrolls(show: Show, width: int) -> None:
+def test_in_a_low_viewer_the_drawer_is_whole_and_all_of_it_scrolls(
+    show: ShowViews, width: int
+) -> None:
     plan, x = compile_network()
     views = show(plan, x, width=width)
     page = views.page
@@ -190,7 +194,7 @@ def test_in_a_low_viewer_the_drawer_is_whole_and_all_of_it_scrolls(show: Show, w
     drawer = page.locator(".nbg-drawer")
     drawer.locator("[data-kind=drawing]").click()
     views.wait_idle()
-    assert page.evaluate(READ_BOXES)["all"]["height"] == 320
+    assert page.evaluate(READ_BOXES_SCRIPT)["all"]["height"] == 320
     assert drawer.evaluate("(one) => one.scrollHeight <= one.clientHeight + 1"), "it is not cut"
     paper = drawer.locator(".nbg-paper canvas")
     paper.scroll_into_view_if_needed()
@@ -202,5 +206,5 @@ def test_in_a_low_viewer_the_drawer_is_whole_and_all_of_it_scrolls(show: Show, w
     page.mouse.up()
     expect(drawer.get_by_role("button", name="Clear")).to_be_enabled()
     page.locator(".nbg-status").scroll_into_view_if_needed()
-    found = page.evaluate(READ_BOXES)
+    found = page.evaluate(READ_BOXES_SCRIPT)
     assert found["status"]["bottom"] <= found["all"]["bottom"] + 1

@@ -15,7 +15,7 @@ from nbglcnn.pictures import feature_maps
 from views_page import ViewsPage, canvas_pixels
 from webgl_page import encode
 
-Show = Callable[..., ViewsPage]
+ShowViews = Callable[..., ViewsPage]
 COLOUR_TOLERANCE = 1  # of 255
 
 
@@ -61,7 +61,7 @@ def python_picture(plan: Plan, array: np.ndarray, scale: int, **look: object) ->
 
 @pytest.mark.parametrize("example", [0, 1])
 def test_an_output_is_drawn_from_0_to_1_and_what_that_clips_is_marked_and_counted(
-    show: Show, example: int
+    show: ShowViews, example: int
 ) -> None:
     plan, x, output = picture_case()
     views = show(plan, x)
@@ -83,7 +83,7 @@ def test_an_output_is_drawn_from_0_to_1_and_what_that_clips_is_marked_and_counte
     expect(views.page.locator(".nbg-end:has([data-layer=x]) .nbg-clipped")).to_have_count(0)
 
 
-def test_the_range_of_a_picture_is_chosen_and_its_pixels_follow(show: Show) -> None:
+def test_the_range_of_a_picture_is_chosen_and_its_pixels_follow(show: ShowViews) -> None:
     plan, x, output = picture_case()
     views = show(plan, x)
     page = views.page
@@ -112,7 +112,7 @@ def test_the_range_of_a_picture_is_chosen_and_its_pixels_follow(show: Show) -> N
     assert views.get("imageRanges") == {}
 
 
-def test_a_picture_of_noise_does_not_turn_black_to_grey(show: Show) -> None:
+def test_a_picture_of_noise_does_not_turn_black_to_grey(show: ShowViews) -> None:
     plan, x, _ = picture_case()
     views = show(plan, x)
     noise = np.random.default_rng(4).normal(0, 1, x.shape)
@@ -144,7 +144,7 @@ def classifier_case() -> tuple[Plan, np.ndarray, np.ndarray]:
 
 
 # The length of each bar as a fraction of the available space.
-BAR_LENGTHS = """(svg) => {
+BAR_LENGTHS_SCRIPT = """(svg) => {
   const zero = svg.querySelector('.nbg-zero');
   const at = (name) => Number(zero.getAttribute(name));
   const upright = at('y1') === at('y2');
@@ -152,7 +152,7 @@ BAR_LENGTHS = """(svg) => {
   return [...svg.querySelectorAll('rect')].map(
     (bar) => Number(bar.getAttribute(upright ? 'height' : 'width')) / room);
 }"""
-ROW_WIDTHS = """(list) => [...list.querySelectorAll('.nbg-top-bar')].map(
+ROW_WIDTHS_SCRIPT = """(list) => [...list.querySelectorAll('.nbg-top-bar')].map(
   (bar) => parseFloat(bar.style.width) / 100)"""
 
 
@@ -160,11 +160,11 @@ def bar_lengths(bars: Locator) -> list[float]:
     expect(bars.first).to_be_visible()
     assert bars.count() == 1
     isList = bars.evaluate("(one) => one.nodeName !== 'svg'")
-    return list(map(float, bars.evaluate(ROW_WIDTHS if isList else BAR_LENGTHS)))
+    return list(map(float, bars.evaluate(ROW_WIDTHS_SCRIPT if isList else BAR_LENGTHS_SCRIPT)))
 
 
 @pytest.mark.parametrize("width", [420, 848, 1280])
-def test_bars_behind_a_softmax_go_from_0_to_1_in_each_view(show: Show, width: int) -> None:
+def test_bars_behind_a_softmax_go_from_0_to_1_in_each_view(show: ShowViews, width: int) -> None:
     plan, x, shares = classifier_case()
     views = show(plan, x, width=width)
     page = views.page
@@ -198,7 +198,7 @@ def test_bars_behind_a_softmax_go_from_0_to_1_in_each_view(show: Show, width: in
     assert widths == pytest.approx(list(100 * shares), abs=1)
 
 
-def test_scores_without_a_softmax_fill_the_room(show: Show) -> None:
+def test_scores_without_a_softmax_fill_the_room(show: ShowViews) -> None:
     torch.manual_seed(1)
     model = nn.Sequential(nn.Flatten(), nn.Linear(36, 5)).eval()
     x = np.random.default_rng(2).random((1, 1, 6, 6)).astype(np.float32)
@@ -211,11 +211,11 @@ def test_scores_without_a_softmax_fill_the_room(show: Show) -> None:
     assert sorted(found) == pytest.approx(sorted(np.abs(scores) / spread), abs=0.01)
 
 
-SCROLL_AWAY = "() => { document.body.style.paddingTop = '5000px'; scrollTo(0, 0); }"
-SCROLL_BACK = "() => { document.body.style.paddingTop = '0'; }"
-IS_OUT_OF_SIGHT = "() => [...views.state.viewVisibility.value.values()][0] === false"
+SCROLL_AWAY_SCRIPT = "() => { document.body.style.paddingTop = '5000px'; scrollTo(0, 0); }"
+SCROLL_BACK_SCRIPT = "() => { document.body.style.paddingTop = '0'; }"
+OUT_OF_SIGHT_SCRIPT = "() => [...views.state.viewVisibility.value.values()][0] === false"
 # Everything that a view draws or writes about values.
-VISIBLE_CONTENT = """() => {
+VISIBLE_CONTENT_SCRIPT = """() => {
   const root = document.querySelector('.nbglcnn main');
   const numbers = root.cloneNode(true);
   for (const one of numbers.querySelectorAll('.nbg-image-range, style')) one.remove();
@@ -232,7 +232,9 @@ TAB_STATES = [
 
 
 @pytest.mark.parametrize("view", TAB_STATES, ids=lambda view: view.get("layerSection", view["tab"]))
-def test_what_comes_back_in_sight_shows_the_run_of_now(show: Show, view: dict[str, str]) -> None:
+def test_what_comes_back_in_sight_shows_the_run_of_now(
+    show: ShowViews, view: dict[str, str]
+) -> None:
     torch.manual_seed(3)
     layers = (nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 3, 3, padding=1))
     model = nn.Sequential(*layers, nn.Sigmoid()).eval()
@@ -241,46 +243,46 @@ def test_what_comes_back_in_sight_shows_the_run_of_now(show: Show, view: dict[st
     views = show(plan, x)
     page = views.page
     page.evaluate("() => { globalThis.stop = views.feeds(); }")  # it tracks visibility
-    pixel = {"height": 18, "width": 24, "y": 5, "x": 7}
+    pixel = {"mapHeight": 18, "mapWidth": 24, "y": 5, "x": 7}
     opened = {"selected": {"layer": "0", "channel": 1}, "pixel": pixel, **view}
     views.set(**opened)
     views.wait_drawn()
     views.wait_idle()
-    before = page.evaluate(VISIBLE_CONTENT)
-    page.evaluate(SCROLL_AWAY)
-    page.wait_for_function(IS_OUT_OF_SIGHT)
+    before = page.evaluate(VISIBLE_CONTENT_SCRIPT)
+    page.evaluate(SCROLL_AWAY_SCRIPT)
+    page.wait_for_function(OUT_OF_SIGHT_SCRIPT)
     for k in (3, 2):
         page.evaluate("a => views.feed(...a)", ["input", encode(x[..., ::-1] / k)])
         views.wait_idle()
-    page.evaluate(SCROLL_BACK)
-    page.wait_for_function(f"() => !({IS_OUT_OF_SIGHT})()")
+    page.evaluate(SCROLL_BACK_SCRIPT)
+    page.wait_for_function(f"() => !({OUT_OF_SIGHT_SCRIPT})()")
     views.wait_drawn()
     views.wait_idle()
-    after = page.evaluate(VISIBLE_CONTENT)
+    after = page.evaluate(VISIBLE_CONTENT_SCRIPT)
     other = show(plan, x[..., ::-1] / 2)
     other.page.evaluate("() => { globalThis.stop = views.feeds(); }")
     other.set(**opened)
     other.wait_drawn()
     other.wait_idle()
-    fresh = other.page.evaluate(VISIBLE_CONTENT)
+    fresh = other.page.evaluate(VISIBLE_CONTENT_SCRIPT)
     assert after == fresh
     if view.get("layerSection") != "filters":
         assert after != before
 
 
-def range_text(where: Locator) -> str:
-    return where.locator(".nbg-image-range > span").inner_text()
+def range_text(locator: Locator) -> str:
+    return locator.locator(".nbg-image-range > span").inner_text()
 
 
-def clipped_counts(where: Locator) -> tuple[int, int]:
+def clipped_counts(locator: Locator) -> tuple[int, int]:
     """The counts of values above and below the range, from a caption."""
-    clipped = where.locator(".nbg-clipped")
+    clipped = locator.locator(".nbg-clipped")
     above, below = (clipped.get_attribute(f"data-{word}") for word in ("above", "below"))
     return int(above or 0), int(below or 0)
 
 
 def test_the_layer_tab_and_the_graph_draw_an_output_in_its_range_and_count_what_that_clips(
-    show: Show,
+    show: ShowViews,
 ) -> None:
     plan, x, output = picture_case()
     views = show(plan, x)
@@ -310,7 +312,9 @@ def test_the_layer_tab_and_the_graph_draw_an_output_in_its_range_and_count_what_
     assert range_text(page.locator(".nbg-node[data-kind='output']")) == "−1 to 1"
 
 
-def test_the_colours_of_an_input_are_grey_in_its_range_as_python_draws_them(show: Show) -> None:
+def test_the_colours_of_an_input_are_grey_in_its_range_as_python_draws_them(
+    show: ShowViews,
+) -> None:
     plan, x, _ = picture_case()
     views = show(plan, x)
     views.open_layer("x")
@@ -331,7 +335,7 @@ def test_the_colours_of_an_input_are_grey_in_its_range_as_python_draws_them(show
 
 
 @pytest.mark.parametrize("showing", ["Side by side", "Wipe", "Hold A"])
-def test_a_comparison_counts_what_the_range_of_both_clips(show: Show, showing: str) -> None:
+def test_a_comparison_counts_what_the_range_of_both_clips(show: ShowViews, showing: str) -> None:
     _, x, output = picture_case()
     other = ContrastNet().eval()
     other.mix.weight.data *= 1.2
@@ -360,7 +364,7 @@ def test_a_comparison_counts_what_the_range_of_both_clips(show: Show, showing: s
     [(300.0, "0 to 300", 255), (-5.0, "−5 to 0", 0), (0.0, "0 to 1", 0)],
 )
 def test_a_picture_of_equal_numbers_has_a_range_with_zero_in_page_and_python(
-    show: Show, number: float, text: str, light: int
+    show: ShowViews, number: float, text: str, light: int
 ) -> None:
     plan, x, _ = picture_case()
     views = show(plan, np.full_like(x, number))
@@ -379,7 +383,7 @@ def test_a_picture_of_equal_numbers_has_a_range_with_zero_in_page_and_python(
 @pytest.mark.parametrize("form", ["strip", "graph"])
 @pytest.mark.parametrize(("times", "share"), [(2, 0.5), (4, 0.5), (1, 1.0)])
 def test_the_output_of_an_upscaler_is_drawn_larger_than_its_input(
-    show: Show, form: str, times: int, share: float
+    show: ShowViews, form: str, times: int, share: float
 ) -> None:
     model = nn.Sequential(nn.Conv2d(1, times * times, 3, padding=1), nn.PixelShuffle(times)).eval()
     x = np.random.default_rng(3).random((1, 1, 16, 16)).astype(np.float32)

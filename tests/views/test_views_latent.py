@@ -20,19 +20,19 @@ from latent_page import (
     open_workbench,
     read_output,
     serve_blobs,
-    trained_fashion,
+    trained_autoencoder_data,
 )
 from nbglcnn import Latent
 from nbglcnn.features.latent import host as latents
 from nbglcnn.widget.network import Network
-from readability import assert_detected, faults_by_width, layout_faults
-from views_page import CLIPPED_ELEMENTS, ViewsPage, canvas_pixels, parse_number
+from readability import assert_checks_detect, layout_faults, layout_faults_by_width
+from views_page import CLIPPED_ELEMENTS_SCRIPT, ViewsPage, canvas_pixels, parse_number
 
 PAD, PLANE = ".nbg-latent-ring", ".nbg-latent-plane"
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
-GRID_CANVAS = ".nbg-latent-cells canvas"
+GRID_CANVAS_SELECTOR = ".nbg-latent-cells canvas"
 # Makes runs beside the network take longer than a frame, as on a slow device.
-SLOW_DECODING = """() => {
+SLOW_DECODING_SCRIPT = """() => {
   const { forkSession } = views.state;
   views.slow = 100;
   const open = forkSession.value;
@@ -45,15 +45,18 @@ SLOW_DECODING = """() => {
     return { ...session, run };
   };
 }"""
-IS_GRID_STARTED = f"""() => {{
-  const now = document.querySelector('{GRID_CANVAS}')?.dataset.done;
+IS_GRID_STARTED_SCRIPT = f"""() => {{
+  const now = document.querySelector('{GRID_CANVAS_SELECTOR}')?.dataset.done;
   return now > 0 && now < 64;
 }}"""
-IS_GRID_DONE = f"() => document.querySelector('{GRID_CANVAS}')?.dataset.done === '64'"
+IS_GRID_DONE_SCRIPT = (
+    f"() => document.querySelector('{GRID_CANVAS_SELECTOR}')?.dataset.done === '64'"
+)
 
 
-IS_CODE_CHANGED = """before => (views.state.latentCode.value ?? views.state.source.value.code)
-  .some((one, k) => one !== before[k])"""
+IS_CODE_CHANGED_SCRIPT = """before => (
+  views.state.latentCode.value ?? views.state.source.value.code
+).some((one, k) => one !== before[k])"""
 
 
 def changed_code(page: Page, before: np.ndarray, rests: bool = True) -> np.ndarray:
@@ -61,7 +64,7 @@ def changed_code(page: Page, before: np.ndarray, rests: bool = True) -> np.ndarr
 
     If it `rests`, wait also until the network has run with it.
     """
-    page.wait_for_function(IS_CODE_CHANGED, arg=before.astype(float).tolist())
+    page.wait_for_function(IS_CODE_CHANGED_SCRIPT, arg=before.astype(float).tolist())
     if rests:
         page.evaluate("() => views.quiet()")
     return current_code(page)
@@ -73,7 +76,7 @@ def choose_axes(page: Page, name: str) -> None:
 
 def plane_coordinates(code: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
     """A code's two principal coordinates, from the Fashion codes or the `known` ones."""
-    codes = (trained_fashion().codes if known is None else known).astype(np.float64)
+    codes = (trained_autoencoder_data().codes if known is None else known).astype(np.float64)
     mean = codes.mean(0)
     rows = np.linalg.svd(codes - mean, full_matrices=False)[2][:2]
     signs = [np.sign(row[np.abs(row).argmax()]) for row in rows]
@@ -82,16 +85,18 @@ def plane_coordinates(code: np.ndarray, known: np.ndarray | None = None) -> np.n
 
 def item_code(item: int) -> np.ndarray:
     """An item's code, bit-identical to the one Python has sent to the page."""
-    found = trained_fashion()
+    found = trained_autoencoder_data()
     opened, _ = latents.open_latent(found.network, Latent("encoder.6", found.images))
     return opened.codes[item]
 
 
-def item_position(page: Page, item: int, of: np.ndarray | None = None) -> tuple[float, float]:
+def item_position(
+    page: Page, item: int, known_codes: np.ndarray | None = None
+) -> tuple[float, float]:
     """The screen position of an item's point, from the axis ends that the ring reports."""
     box = page.locator(PLANE).bounding_box()
     assert box is not None
-    known = trained_fashion().codes if of is None else of
+    known = trained_autoencoder_data().codes if known_codes is None else known_codes
     codes = np.array([plane_coordinates(one, known) for one in known])
     deviations = codes.std(0, ddof=1)
     low = np.minimum(codes.min(0), -2.5 * deviations)
@@ -105,7 +110,7 @@ def test_it_begins_with_the_present_input_and_skips_the_encoder(
     show: Callable[..., ViewsPage],
 ) -> None:
     views = open_workbench(show)
-    page, found = views.page, trained_fashion()
+    page, found = views.page, trained_autoencoder_data()
     np.testing.assert_allclose(current_code(page), found.codes[0], rtol=1e-4, atol=2e-5)
     np.testing.assert_allclose(
         read_output(page), decode(found.model, current_code(page)), **TOLERANCE
@@ -126,7 +131,7 @@ def test_it_begins_with_the_present_input_and_skips_the_encoder(
     expect(page.locator(PAD)).to_have_count(0)
     expect(dimmed).to_have_count(0)
     views.wait_idle()
-    assert views.get("run")["passes"] == len(trained_fashion().plan.header.passes)
+    assert views.get("run")["passes"] == len(trained_autoencoder_data().plan.header.passes)
     assert views.get("status")["phase"] == "ready"
 
 
@@ -149,7 +154,7 @@ def test_back_to_data_is_the_latents_own_data_set_with_its_labels(
     show: Callable[..., ViewsPage],
 ) -> None:
     views = open_workbench(show)
-    page, found = views.page, trained_fashion()
+    page, found = views.page, trained_autoencoder_data()
     items = views.get("source")["items"]
     page.get_by_role("button", name="Back to data").click()
     expect(page.locator(PAD)).to_have_count(0)
@@ -169,7 +174,7 @@ def test_the_scatter_is_of_new_codes_once_python_tells_of_them(
     show: Callable[..., ViewsPage],
 ) -> None:
     views = open_workbench(show)
-    page, found = views.page, trained_fashion()
+    page, found = views.page, trained_autoencoder_data()
     points = "canvas => canvas.toDataURL()"
     before = page.locator(".nbg-latent-points").evaluate(points)
     code = current_code(page)
@@ -207,7 +212,7 @@ def test_the_pad_moves_by_mouse_and_the_decoder_draws_that_very_code(
     show: Callable[..., ViewsPage],
 ) -> None:
     views = open_workbench(show)
-    page, found = views.page, trained_fashion()
+    page, found = views.page, trained_autoencoder_data()
     box = page.locator(PLANE).bounding_box()
     assert box is not None
     before = current_code(page)
@@ -237,7 +242,7 @@ def test_a_click_on_a_point_decodes_that_item_and_hovering_shows_it(
     show: Callable[..., ViewsPage],
 ) -> None:
     views = open_workbench(show)
-    page, found = views.page, trained_fashion()
+    page, found = views.page, trained_autoencoder_data()
     points = np.array([item_position(page, item) for item in range(32)])
     apart = [np.sort(np.linalg.norm(points - one, axis=1))[1] for one in points]
     item = int(np.argmax(apart))
@@ -296,7 +301,7 @@ def test_sliders_move_one_number_each_and_a_double_click_makes_it_zero(
     show: Callable[..., ViewsPage],
 ) -> None:
     views = open_workbench(show)
-    page, found = views.page, trained_fashion()
+    page, found = views.page, trained_autoencoder_data()
     slider = page.get_by_role("slider", name="Unit 13", exact=True)
     before = current_code(page)
     slider.focus()
@@ -317,7 +322,7 @@ def test_sliders_move_one_number_each_and_a_double_click_makes_it_zero(
 
 def grid_cell(page: Page, column: int, row: int) -> np.ndarray:
     """The 28×28 picture of a cell in the grid."""
-    whole = canvas_pixels(page.locator(GRID_CANVAS))[..., 0]
+    whole = canvas_pixels(page.locator(GRID_CANVAS_SELECTOR))[..., 0]
     return whole[28 * row : 28 * row + 28, 28 * column : 28 * column + 28]
 
 
@@ -325,8 +330,8 @@ def test_the_grid_has_what_pytorch_makes_of_each_point_of_the_plane(
     show: Callable[..., ViewsPage],
 ) -> None:
     views = open_workbench(show)
-    page, found = views.page, trained_fashion()
-    page.wait_for_function(IS_GRID_DONE)
+    page, found = views.page, trained_autoencoder_data()
+    page.wait_for_function(IS_GRID_DONE_SCRIPT)
     shown = read_output(page)
     runs = page.evaluate("() => views.calls.runs")
     grid = page.locator(".nbg-latent-cells").bounding_box()
@@ -351,25 +356,25 @@ def test_a_plane_that_comes_again_is_kept_and_a_bend_draws_it_anew(
     show: Callable[..., ViewsPage],
 ) -> None:
     views = open_workbench(show)
-    page, found = views.page, trained_fashion()
-    page.wait_for_function(IS_GRID_DONE)
-    first = canvas_pixels(page.locator(GRID_CANVAS))
+    page, found = views.page, trained_autoencoder_data()
+    page.wait_for_function(IS_GRID_DONE_SCRIPT)
+    first = canvas_pixels(page.locator(GRID_CANVAS_SELECTOR))
     choose_axes(page, "Between two pictures")
-    page.wait_for_function(f"() => !({IS_GRID_DONE})()")
-    page.wait_for_function(IS_GRID_DONE)
-    assert (canvas_pixels(page.locator(GRID_CANVAS)) != first).any()
+    page.wait_for_function(f"() => !({IS_GRID_DONE_SCRIPT})()")
+    page.wait_for_function(IS_GRID_DONE_SCRIPT)
+    assert (canvas_pixels(page.locator(GRID_CANVAS_SELECTOR)) != first).any()
     choose_axes(page, "PCA 1, 2")
-    assert page.evaluate(IS_GRID_DONE)
-    np.testing.assert_array_equal(canvas_pixels(page.locator(GRID_CANVAS)), first)
+    assert page.evaluate(IS_GRID_DONE_SCRIPT)
+    np.testing.assert_array_equal(canvas_pixels(page.locator(GRID_CANVAS_SELECTOR)), first)
     bend = {
         "layer": "encoder.6", "name": "add", "transform": "add", "parameters": [2.0],
         "channels": [3], "mix": 1, "enabled": True, "source": "",
         "parameter_names": [], "array_hash": "",
         "is_frozen": False, "skips_upstream": False,
     }  # fmt: skip
-    views.set(presentEdits={"edits": [bend], "weights": 0})
-    page.wait_for_function(f"() => !({IS_GRID_DONE})()")
-    page.wait_for_function(IS_GRID_DONE)
+    views.set(currentEdits={"edits": [bend], "weights": 0})
+    page.wait_for_function(f"() => !({IS_GRID_DONE_SCRIPT})()")
+    page.wait_for_function(IS_GRID_DONE_SCRIPT)
     before = current_code(page)
     grid = page.locator(".nbg-latent-cells").bounding_box()
     assert grid is not None
@@ -387,32 +392,32 @@ def test_a_grid_that_begins_anew_while_it_is_decoded_ends_with_the_same_pictures
 ) -> None:
     views = open_workbench(show)
     page = views.page
-    page.wait_for_function(IS_GRID_DONE)
-    first = canvas_pixels(page.locator(GRID_CANVAS))
+    page.wait_for_function(IS_GRID_DONE_SCRIPT)
+    first = canvas_pixels(page.locator(GRID_CANVAS_SELECTOR))
     page.clock.install()
-    page.evaluate(SLOW_DECODING)
-    views.set(presentEdits={"edits": [], "weights": 1})  # everything is decoded again
+    page.evaluate(SLOW_DECODING_SCRIPT)
+    views.set(currentEdits={"edits": [], "weights": 1})  # everything is decoded again
     for light in (False, True, False, True):
-        page.wait_for_function(IS_GRID_STARTED, polling=20)
+        page.wait_for_function(IS_GRID_STARTED_SCRIPT, polling=20)
         page.evaluate("light => { document.body.dataset.jpThemeLight = light; }", light)
     begun = page.evaluate("() => performance.now()")
     page.evaluate("() => { views.slow = 0; }")
-    page.wait_for_function(IS_GRID_DONE, polling=100)
-    np.testing.assert_array_equal(canvas_pixels(page.locator(GRID_CANVAS)), first)
+    page.wait_for_function(IS_GRID_DONE_SCRIPT, polling=100)
+    np.testing.assert_array_equal(canvas_pixels(page.locator(GRID_CANVAS_SELECTOR)), first)
     # Ten seconds later: the decoder's session is still in use and isn't released.
     passed = page.evaluate("() => performance.now()") - begun
     page.clock.fast_forward(max(0, round(9_000 - passed)))
     page.evaluate("() => { views.slow = 100; }")
     choose_axes(page, "Between two pictures")
-    page.wait_for_function(IS_GRID_STARTED, polling=20)
+    page.wait_for_function(IS_GRID_STARTED_SCRIPT, polling=20)
     page.clock.run_for(2_000)
     page.evaluate("() => { views.slow = 0; }")
-    page.wait_for_function(IS_GRID_DONE, polling=100)
+    page.wait_for_function(IS_GRID_DONE_SCRIPT, polling=100)
 
 
 def test_planes_of_two_units_and_between_two_pictures(show: Callable[..., ViewsPage]) -> None:
     views = open_workbench(show)
-    page, found = views.page, trained_fashion()
+    page, found = views.page, trained_autoencoder_data()
     choose_axes(page, "Units")
     page.get_by_label("Unit across").fill("4")
     page.get_by_label("Unit up").fill("9")
@@ -466,7 +471,7 @@ def test_an_orbit_goes_around_until_somebody_takes_the_ring(show: Callable[..., 
 
 def test_without_data_there_are_units_and_sliders_alone(show: Callable[..., ViewsPage]) -> None:
     views = open_workbench(show, latent=Latent("encoder.6", code=np.arange(16) / 4))
-    page, found = views.page, trained_fashion()
+    page, found = views.page, trained_autoencoder_data()
     np.testing.assert_allclose(
         read_output(page), decode(found.model, np.arange(16) / 4), **TOLERANCE
     )
@@ -477,7 +482,7 @@ def test_without_data_there_are_units_and_sliders_alone(show: Callable[..., View
     expect(page.locator(PAD)).to_have_attribute(
         "aria-label", "Code on the plane of Unit 0 and Unit 1"
     )
-    page.wait_for_function(IS_GRID_DONE)
+    page.wait_for_function(IS_GRID_DONE_SCRIPT)
     button = page.get_by_role("button", name="Back to data")
     button.click()
     assert views.get("source") is None
@@ -497,15 +502,17 @@ def test_it_is_legible_at_every_width_in_both_themes(
         for name in ("Between two pictures", "Units", "PCA 1, 2"):
             choose_axes(page, name)
             views.wait_idle()
-            assert page.evaluate(CLIPPED_ELEMENTS) == []
+            assert page.evaluate(CLIPPED_ELEMENTS_SCRIPT) == []
             small = small_buttons(page.locator(".nbg-latent button")) if width < 520 else []
             assert small == []
     for name in ("Between two pictures", "Units", "PCA 1, 2"):
         choose_axes(page, name)
-        assert faults_by_width(page, sweep_widths(*((620, 768) if light else (848,)))) == {}, name
+        assert (
+            layout_faults_by_width(page, sweep_widths(*((620, 768) if light else (848,)))) == {}
+        ), name
     if not light:
         return
-    assert_detected(
+    assert_checks_detect(
         page,
         {
             ".nbg-latent-name { top: 60px !important }": "over each other",

@@ -11,7 +11,7 @@ from torch import nn
 
 import nbglcnn
 from nbglcnn import Plan
-from views_page import CLIPPED_ELEMENTS, ViewsPage, canvas_pixels, parse_number
+from views_page import CLIPPED_ELEMENTS_SCRIPT, ViewsPage, canvas_pixels, parse_number
 
 
 class ChannelStates(nn.Module):
@@ -163,7 +163,7 @@ def test_up_to_four_channels_stand_beside_each_other(
     assert pressed == ["true", "false", "false", "true", "true", "true"]
     frames.nth(5).click(modifiers=["Shift"])
     assert views.get("comparedChannels")["channels"] == [4, 3, 0]
-    assert views.page.evaluate(CLIPPED_ELEMENTS) == []
+    assert views.page.evaluate(CLIPPED_ELEMENTS_SCRIPT) == []
     frames.nth(1).click()
     expect(large).to_have_count(0)
     assert views.get("selected") == {"layer": "first", "channel": 1}

@@ -15,7 +15,7 @@ from nbglcnn.features.edits.records import Edit
 from readability import (
     NETWORKS,
     WIDTHS,
-    assert_detected,
+    assert_checks_detect,
     compile_network,
     layout_faults,
     views_of,
@@ -77,7 +77,7 @@ def test_the_bar_and_tips_keep_their_names_whole(
     for source in (False, True) if name == "autoencoder" else (True,):
         if source:
             sourced.set_source("noise")
-            views.set(presentEdits={"edits": [msgspec.to_builtins(bend)], "weights": 0})
+            views.set(currentEdits={"edits": [msgspec.to_builtins(bend)], "weights": 0})
             page.evaluate(progress.replace("'off'", "'waiting'"))
         for width in {*sweep_widths(620, 848), 1300}:
             page.set_viewport_size({"width": width, "height": 900})
@@ -93,7 +93,9 @@ def test_the_bar_and_tips_keep_their_names_whole(
             views.hover(getattr(page.locator(".nbg-content canvas[data-maps]"), canvas), at, 0.5)
             assert layout_faults(page) == [], (width, at)
     expect(page.locator(".nbg-tip")).to_be_visible()
-    assert_detected(page, {".nbg-tip { width: 40px; overflow: hidden }": "in pieces"}, width=width)
+    assert_checks_detect(
+        page, {".nbg-tip { width: 40px; overflow: hidden }": "in pieces"}, width=width
+    )
 
 
 # Hosts' own style for definition lists in text.
@@ -128,7 +130,7 @@ def test_what_is_wrong_with_a_view_is_found(show: Callable[..., ViewsPage]) -> N
         ".nbg-overlay { transform: translateX(400px) }": "a mark outside of",
         ".nbg-index { width: 8px !important; padding: 0 !important }": "cut off",
     }
-    assert_detected(views.page, broken)
+    assert_checks_detect(views.page, broken)
     assert layout_faults(views.page) == []
 
 
@@ -144,7 +146,7 @@ def test_the_filter_stays_while_it_slides(show: Callable[..., ViewsPage]) -> Non
     model, x = nn.Sequential(nn.Conv2d(5, 3, 3, padding=1)).eval(), torch.randn(1, 5, 6, 7)
     views = show(nbglcnn.compile(model, x), x.numpy())
     page = views.page
-    views.set(pixel={"height": 6, "width": 7, "y": 0, "x": 0})
+    views.set(pixel={"mapHeight": 6, "mapWidth": 7, "y": 0, "x": 0})
     views.open_layer("0", 1)
     views.set(layerSection="explain")
     expect(page.locator(".nbg-question")).to_contain_text("y 0, x 0 =")
@@ -178,7 +180,7 @@ def test_a_slider_scrubs_through_all_positions(show: Callable[..., ViewsPage]) -
     model, x = nn.Sequential(nn.Conv2d(1, 2, 3, padding=1)).eval(), torch.randn(1, 1, 6, 7)
     views = show(nbglcnn.compile(model, x), x.numpy())
     page = views.page
-    views.set(pixel={"height": 6, "width": 7, "y": 2, "x": 3})
+    views.set(pixel={"mapHeight": 6, "mapWidth": 7, "y": 2, "x": 3})
     views.open_layer("0", 0)
     views.set(layerSection="explain")
     slider = page.get_by_role("slider", name="Position of the filter")
@@ -296,12 +298,12 @@ def test_a_time_with_building_shaders_is_not_told_as_a_runs(show: Callable[..., 
         "isExclusive": False,
         "sequence": 9,
     }
-    views.set(run=run, timedRun=None)
+    views.set(run=run, remeasuredRun=None)
     expect(status).to_contain_text("preparing the GPU…")
     expect(status).not_to_contain_text(" ms")
     views.set(tab="profile", layerTimes=None, session=None)
     expect(views.page.locator(".nbg-profile")).not_to_contain_text("588")
-    views.set(timedRun={**run, "ms": 1.26, "hasBuiltPipelines": False, "isExclusive": True})
+    views.set(remeasuredRun={**run, "ms": 1.26, "hasBuiltPipelines": False, "isExclusive": True})
     expect(status.locator("strong").first).to_have_text("1.3 ms")
     expect(status).not_to_contain_text("preparing")
 
@@ -317,9 +319,9 @@ def test_layers_that_add_up_to_more_than_a_run_are_explained(
     line = page.locator(".nbg-profile p").first
     for each, words in ((2.0, True), (0.5, False)):
         page.evaluate(
-            "([count, ms]) => { const { layerTimes, run, timedRun } = views.state;"
+            "([count, ms]) => { const { layerTimes, run, remeasuredRun } = views.state;"
             " run.value = { ...run.value, ms: count, hasBuiltPipelines: false };"
-            " timedRun.value = null;"
+            " remeasuredRun.value = null;"
             " const time = { ms, clock: 'wall', passes: 1, repeats: 1 };"
             " layerTimes.value = new Map(Array.from({ length: count + 1 }, (_, k) =>"
             " [k < count ? k : -1, time])); }",

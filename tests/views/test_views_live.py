@@ -13,8 +13,8 @@ from views_page import ViewsPage, parse_number
 from webgl_page import encode
 
 X = np.random.default_rng(5).standard_normal((1, 3, 16, 20)).astype(np.float32)
-LIVE_STATUS = {"phase": "live", "failure": None, "detail": "", "rate": 10}
-STILL_STATUS = LIVE_STATUS | {"phase": "still", "rate": 0}
+LIVE_STATUS = {"phase": "live", "failure": None, "detail": "", "picturesPerSecond": 10}
+STILL_STATUS = LIVE_STATUS | {"phase": "still", "picturesPerSecond": 0}
 
 
 @pytest.fixture
@@ -27,8 +27,8 @@ def views(show: Callable[..., ViewsPage]) -> ViewsPage:
     return views
 
 
-def feed_scaled(views: ViewsPage, times: float) -> None:
-    views.page.evaluate("a => views.feed(...a)", ["input", encode(X * times)])
+def feed_scaled(views: ViewsPage, factor: float) -> None:
+    views.page.evaluate("a => views.feed(...a)", ["input", encode(X * factor)])
     views.wait_idle()
 
 

@@ -13,19 +13,19 @@ from torch import nn
 import nbglcnn
 from accessibility import AXE_SCRIPT, accessibility_violations
 from assertions import assert_equal
-from nbglcnn.features.edits.records import Edit, from_dict
+from nbglcnn.features.edits.records import Edit, edits_from_dicts
 from nbglcnn.features.edits.reference import apply_edits
 from nbglcnn.plan.schema import CLIP_TOLERANCE as SLACK
-from readability import assert_detected, faults_by_width, wait_page_drawn
+from readability import assert_checks_detect, layout_faults_by_width, wait_page_drawn
 from trained_autoencoder import compile_autoencoder
-from views_page import CLIPPED_ELEMENTS, ViewsPage, canvas_pixels
+from views_page import CLIPPED_ELEMENTS_SCRIPT, ViewsPage, canvas_pixels
 
-LABELS = [
+MENU_LABELS = [
     "Blur", "Sharpen", "Edges", "Threshold", "Invert", "Brightness", "Contrast", "Saturation",
     "Rotate", "Flip left–right", "Flip up–down", "Zoom", "Pixelate", "Noise", "Salt and pepper",
     "Occlude",
 ]  # fmt: skip
-READ = """async ([key, k]) => {
+READ_VALUE_SCRIPT = """async ([key, k]) => {
   const { session } = views.state;
   const stage = k === null ? key : `stage ${k}\\u0000derived\\u0000${key}`;
   return Array.from(await session.value.read(stage));
@@ -47,8 +47,8 @@ class ManipulationColumn:
     def menu_labels(self) -> list[str]:
         return self.menu.locator("option:not([hidden])").all_inner_texts()
 
-    def add_manipulation(self, word: str) -> None:
-        self.menu.select_option(label=word)
+    def add_manipulation(self, label: str) -> None:
+        self.menu.select_option(label=label)
 
     def manipulation_row(self, name: str) -> Locator:
         return self.page.locator(f".nbg-manipulation[data-bend='{name}']")
@@ -57,11 +57,11 @@ class ManipulationColumn:
         return self.page.locator(".nbg-manipulate-word strong").all_inner_texts()
 
     def edits(self) -> tuple[Edit, ...]:
-        return from_dict(self.views.get("presentEdits")["edits"])
+        return edits_from_dicts(self.views.get("currentEdits")["edits"])
 
     def read_stage(self, stage: int | None = None) -> np.ndarray:
         """The input as the network receives it, or after the first `stage` manipulations."""
-        found = self.page.evaluate(READ, [self.key, stage])
+        found = self.page.evaluate(READ_VALUE_SCRIPT, [self.key, stage])
         return np.array(found, np.float32).reshape(self.picture.shape)
 
     def numpy_stage(self, count: int) -> np.ndarray:
@@ -125,19 +125,19 @@ def test_each_manipulation_is_that_of_its_word_and_shows_the_picture_after_it(
 ) -> None:
     plan, picture = colour_case(3)
     column = ManipulationColumn(show(plan, picture), plan.inputs[0].key, picture)
-    assert column.menu_labels() == LABELS
-    for word in LABELS:
+    assert column.menu_labels() == MENU_LABELS
+    for word in MENU_LABELS:
         column.add_manipulation(word)
-    assert column.row_labels() == LABELS
+    assert column.row_labels() == MENU_LABELS
     transforms = [edit.transform for edit in column.edits()]
     assert transforms[5] == "multiply" and transforms[11] == "scale"
-    assert len(set(transforms)) == len(LABELS)
+    assert len(set(transforms)) == len(MENU_LABELS)
     # One at a time, because the inverted edges of a thresholded picture would be zero.
-    for k in range(len(LABELS)):
+    for k in range(len(MENU_LABELS)):
         edits = [{**one, "enabled": i in (k, 8)} for i, one in enumerate(
-            column.views.get("presentEdits")["edits"]
+            column.views.get("currentEdits")["edits"]
         )]  # fmt: skip
-        column.views.set(presentEdits={"edits": edits, "weights": 0})
+        column.views.set(currentEdits={"edits": edits, "weights": 0})
         # Disabled rows change nothing; checked once for all.
         column.assert_stages({k + 1, 9} if k else None)
     assert np.abs(column.read_stage() - picture).max() > 0.1
@@ -149,7 +149,7 @@ def test_saturation_is_offered_for_colour_pictures_only(
 ) -> None:
     plan, picture = colour_case(channels)
     column = ManipulationColumn(show(plan, picture), plan.inputs[0].key, picture)
-    assert column.menu_labels() == [word for word in LABELS if offered or word != "Saturation"]
+    assert column.menu_labels() == [word for word in MENU_LABELS if offered or word != "Saturation"]
     column.add_manipulation("Rotate")
     column.views.wait_idle()
     assert_equal(column.read_stage(), column.numpy_stage(1), rtol=2e-5)
@@ -223,7 +223,7 @@ def test_an_occlusion_patch_follows_the_pointer_over_pictures_of_the_input(
     page = manipulations.page
     manipulations.add_manipulation("Blur")
     manipulations.add_manipulation("Occlude")
-    steps = len(manipulations.views.get("pastEdits"))
+    steps = len(manipulations.views.get("undoStack"))
     follow = manipulations.manipulation_row("occlude").get_by_role("button", name="Follow")
     follow.click()
     expect(follow).to_have_attribute("aria-pressed", "true")
@@ -247,7 +247,7 @@ def test_an_occlusion_patch_follows_the_pointer_over_pictures_of_the_input(
     assert (found[:, :, patch] == 0).all()
     assert_equal(found[:, :, ~patch], blurred[:, :, ~patch], rtol=2e-5)
     manipulations.assert_stages()
-    assert len(manipulations.views.get("pastEdits")) == steps + 1, (
+    assert len(manipulations.views.get("undoStack")) == steps + 1, (
         "a way of the pointer is one step"
     )
     # Over another picture, or with Follow off, the patch stays in place.
@@ -301,7 +301,7 @@ def test_what_others_did_to_the_input_is_a_row_too(manipulations: ManipulationCo
         {**more, "name": "none", "transform": "flip_h", "channels": []},
         {**more, "name": "else", "transform": "invert", "layer": "encoder.0"},
     ]
-    views.set(presentEdits={"edits": edits, "weights": 0})
+    views.set(currentEdits={"edits": edits, "weights": 0})
     assert manipulations.row_labels() == ["Dilate", "Flip left–right"]
     expect(manipulations.manipulation_row("none")).to_contain_text("none of 1 channels")
     manipulations.manipulation_row("bold").get_by_role("button", name="More of Dilate").click()
@@ -332,14 +332,14 @@ def test_the_column_breaks_no_serious_rule_and_nothing_is_cut_off(
         page.set_viewport_size({"width": width, "height": 1000})
         wait_page_drawn(views)
         assert accessibility_violations(page, theme) == [], width
-        cut = [one for one in page.evaluate(CLIPPED_ELEMENTS) if "manipul" in one]
+        cut = [one for one in page.evaluate(CLIPPED_ELEMENTS_SCRIPT) if "manipul" in one]
         assert not cut, (width, cut)
         for place in page.locator(".nbg-manipulate :is(button, input, select)").all():
             box = place.bounding_box()
             assert box is None or box["x"] + box["width"] <= width, "within the page"
-    assert faults_by_width(page, sweep_widths(620 if theme == "light" else 1120)) == {}
+    assert layout_faults_by_width(page, sweep_widths(620 if theme == "light" else 1120)) == {}
     if theme == "light":
-        assert_detected(
+        assert_checks_detect(
             page,
             {
                 ".nbg-manipulate .nbg-number-control > label { font-size: 10px }": "letters of 10",

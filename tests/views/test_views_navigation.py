@@ -13,14 +13,14 @@ from viewer_models import autoencoder, pictures
 from views_page import ViewsPage, parse_number
 from zoo import ResNet18
 
-Show = Callable[..., ViewsPage]
-SECTIONS = ("Maps", "Filters", "Explain")
+ShowViews = Callable[..., ViewsPage]
+LAYER_SECTIONS = ("Maps", "Filters", "Explain")
 
 
 def button_positions(page: Page) -> dict[str, tuple[float, float]]:
     """The position of each button of the section switch."""
     found = {}
-    for name in SECTIONS:
+    for name in LAYER_SECTIONS:
         box = page.locator(".nbg-head").get_by_role("button", name=name, exact=True).bounding_box()
         assert box is not None
         found[name] = (round(box["x"]), round(box["y"]))
@@ -28,7 +28,7 @@ def button_positions(page: Page) -> dict[str, tuple[float, float]]:
 
 
 @pytest.mark.parametrize("width", [420, 620, 848, 1200])
-def test_the_switch_of_sections_stays_where_it_is(show: Show, width: int) -> None:
+def test_the_switch_of_sections_stays_where_it_is(show: ShowViews, width: int) -> None:
     torch.manual_seed(0)
     model = nn.Sequential(
         nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2),
@@ -55,7 +55,7 @@ def test_the_switch_of_sections_stays_where_it_is(show: Show, width: int) -> Non
     expect(views.page.locator(".nbg-grid")).to_be_visible()
 
 
-def test_the_pixel_of_a_tile_is_the_one_that_is_explained(show: Show) -> None:
+def test_the_pixel_of_a_tile_is_the_one_that_is_explained(show: ShowViews) -> None:
     x = pictures(3)
     plan = nbglcnn.compile(autoencoder(3), x)
     views = show(plan, x)
@@ -99,7 +99,7 @@ def test_the_pixel_of_a_tile_is_the_one_that_is_explained(show: Show) -> None:
     assert (pixel["y"], pixel["x"]) == (height - 1, 0)
 
 
-def test_an_input_has_the_name_that_forward_gives_it(show: Show) -> None:
+def test_an_input_has_the_name_that_forward_gives_it(show: ShowViews) -> None:
     class Named(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -130,14 +130,14 @@ def test_an_input_has_the_name_that_forward_gives_it(show: Show) -> None:
     assert parse_number(page.locator(".nbg-question").inner_text().split("=")[1]) is not None
 
 
-RAIL_POSITIONS = """() => {
+RAIL_POSITIONS_SCRIPT = """() => {
   const rail = document.querySelector('.nbg-rail-list').getBoundingClientRect();
   const item = document.querySelector('.nbg-rail-item[aria-current=true]').getBoundingClientRect();
   return [item.left - rail.left, rail.right - item.right, scrollY];
 }"""
 
 
-def test_the_rail_follows_the_selected_layer_and_moves_nothing_else(show: Show) -> None:
+def test_the_rail_follows_the_selected_layer_and_moves_nothing_else(show: ShowViews) -> None:
     torch.manual_seed(0)
     x = torch.randn(1, 3, 32, 32)
     plan = nbglcnn.compile(ResNet18(4, 10).eval(), x)
@@ -148,7 +148,7 @@ def test_the_rail_follows_the_selected_layer_and_moves_nothing_else(show: Show) 
 
     def seen(what: str) -> None:
         views.wait_idle()
-        left, right, scrolled = page.evaluate(RAIL_POSITIONS)
+        left, right, scrolled = page.evaluate(RAIL_POSITIONS_SCRIPT)
         assert left >= 0 and right >= 0, (what, left, right)
         assert scrolled == 800, what
 
@@ -181,7 +181,7 @@ def test_the_rail_follows_the_selected_layer_and_moves_nothing_else(show: Show) 
 
 
 @pytest.mark.parametrize("width", [520, 600, 760, 850, 1100, 1420])
-def test_a_projectors_view_is_one_click_away_at_every_width(show: Show, width: int) -> None:
+def test_a_projectors_view_is_one_click_away_at_every_width(show: ShowViews, width: int) -> None:
     class WithTheLongestNameThatAnybodyWouldGiveToANetwork(nn.Sequential):
         pass
 
@@ -213,7 +213,7 @@ class NestedModules(nn.Module):
         return self.averylongnamewithoutanyparts(x)
 
 
-def test_a_long_name_in_the_rail_ends_as_it_does(show: Show) -> None:
+def test_a_long_name_in_the_rail_ends_as_it_does(show: ShowViews) -> None:
     torch.manual_seed(4)
     x = torch.rand(1, 2, 6, 7)
     views = show(nbglcnn.compile(NestedModules().eval(), x), x.numpy(), width=848)

@@ -11,14 +11,14 @@ import nbglcnn
 from accessibility import AXE_SCRIPT, accessibility_violations
 from browsers import EMPTY_PAGE, serve_files
 from fashion_autoencoder import load_autoencoder, load_images
-from readability import assert_detected, faults_by_width
+from readability import assert_checks_detect, layout_faults_by_width
 from viewer_models import autoencoder, pictures
-from views_page import CLIPPED_ELEMENTS, ViewsPage
+from views_page import CLIPPED_ELEMENTS_SCRIPT, ViewsPage
 
 X = pictures(3)
-ZOOM = 720 / 626
+ZOOM_FACTOR = 720 / 626
 # The viewer in a host as narrow as a cell's output, which clips it and applies a transform.
-ADD_NOTEBOOK_CELL = """() => {
+ADD_NOTEBOOK_CELL_SCRIPT = """() => {
   const cell = document.createElement("div");
   cell.style = "width: 620px; height: 500px; margin: 40px; overflow: hidden; contain: strict;"
     + "transform: translateX(30px); opacity: 0.99";
@@ -28,7 +28,7 @@ ADD_NOTEBOOK_CELL = """() => {
   cell.append(document.querySelector(".nbglcnn").parentElement);
 }"""
 # The viewer's box in the window, and the elements hit at its corners.
-READ_LAYOUT = """() => {
+READ_LAYOUT_SCRIPT = """() => {
   const root = document.querySelector(".nbglcnn");
   const { left, top, width, height } = root.getBoundingClientRect();
   const at = [[5, 5], [innerWidth - 5, 5], [5, innerHeight - 5], [innerWidth - 5, innerHeight - 5]];
@@ -54,7 +54,7 @@ def views(browser: Callable[[str], Browser]) -> Iterator[ViewsPage]:
         page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
         page.goto(address + "/")
         views = ViewsPage(page, files, nbglcnn.compile(autoencoder(3), X), X)
-        page.evaluate(ADD_NOTEBOOK_CELL)
+        page.evaluate(ADD_NOTEBOOK_CELL_SCRIPT)
         views.wait_idle()
         yield views
         assert not errors, errors
@@ -68,7 +68,7 @@ def return_to_cell(views: ViewsPage) -> None:
     views.page.wait_for_function("() => document.fullscreenElement === null")
 
 
-def restrict_browser(page: Page, how: str) -> None:
+def restrict_browser(page: Page, restriction: str) -> None:
     """Simulate a browser with missing permissions or features."""
     page.evaluate(
         {
@@ -78,23 +78,23 @@ def restrict_browser(page: Page, how: str) -> None:
             " throw new TypeError('no'); }; }",
             "all": "() => { delete Element.prototype.requestFullscreen;"
             " delete HTMLElement.prototype.showPopover; }",
-        }[how]
+        }[restriction]
     )
 
 
 def test_a_click_takes_the_whole_screen_and_esc_or_a_click_leads_back(views: ViewsPage) -> None:
     page = views.page
-    before = page.evaluate(READ_LAYOUT)
+    before = page.evaluate(READ_LAYOUT_SCRIPT)
     assert before["layout"] < 620 and not before["above"]
     button = page.get_by_role("button", name="Present")
     button.click()
     page.wait_for_function("() => document.fullscreenElement !== null")
     views.wait_idle()
-    now = page.evaluate(READ_LAYOUT)
+    now = page.evaluate(READ_LAYOUT_SCRIPT)
     assert now["whole"] and now["above"] and now["box"] == [0, 0, 1280, 720]
     # Scaled up to the window's 720 pixels.
-    assert now["layout"] == pytest.approx(1280 / ZOOM, abs=1)
-    assert now["text"] == pytest.approx(13 * ZOOM, abs=0.01)
+    assert now["layout"] == pytest.approx(1280 / ZOOM_FACTOR, abs=1)
+    assert now["text"] == pytest.approx(13 * ZOOM_FACTOR, abs=0.01)
     # The notebook below keeps its scroll position and stays open.
     assert now["place"] == pytest.approx(before["place"], abs=2)
     assert views.get("isPresenting") is True
@@ -103,7 +103,7 @@ def test_a_click_takes_the_whole_screen_and_esc_or_a_click_leads_back(views: Vie
     page.get_by_role("button", name="Back").click()
     page.wait_for_function("() => document.fullscreenElement === null")
     views.wait_idle()
-    assert page.evaluate(READ_LAYOUT) == before
+    assert page.evaluate(READ_LAYOUT_SCRIPT) == before
     assert views.get("isPresenting") is False
     # Leaving by the browser's own control.
     button.click()
@@ -111,7 +111,7 @@ def test_a_click_takes_the_whole_screen_and_esc_or_a_click_leads_back(views: Vie
     page.evaluate("() => document.exitFullscreen()")
     page.wait_for_function("() => !views.state.isPresenting.value")
     views.wait_idle()
-    assert page.evaluate(READ_LAYOUT) == before
+    assert page.evaluate(READ_LAYOUT_SCRIPT) == before
 
 
 def test_keys_lead_there_and_back(views: ViewsPage) -> None:
@@ -141,7 +141,7 @@ def test_pictures_keep_whole_pixels_and_the_pointer_its_place(views: ViewsPage) 
     assert mouse and tip
     x = mouse["x"] + mouse["width"] * 3.5 / 9
     beside = min(abs(tip["x"] - x), abs(tip["x"] + tip["width"] - x))
-    assert beside == pytest.approx(14 * ZOOM, abs=2)
+    assert beside == pytest.approx(14 * ZOOM_FACTOR, abs=2)
     # Elements located by CSS pixels: a bar, a weight.
     views.set(layerSection="explain", selected={"layer": "encoder.3", "channel": 1}, pixel=None)
     views.wait_idle()
@@ -154,7 +154,7 @@ def test_pictures_keep_whole_pixels_and_the_pointer_its_place(views: ViewsPage) 
     page.mouse.move(box["x"] + box["width"] * (last + 0.5) / terms.count(), box["y"] + 5)
     wanted = f"from channel {terms.nth(last).get_attribute('data-term')}"
     expect(page.locator(".nbg-tip")).to_contain_text(wanted)
-    assert not page.evaluate(CLIPPED_ELEMENTS)
+    assert not page.evaluate(CLIPPED_ELEMENTS_SCRIPT)
 
 
 @pytest.mark.parametrize("how", ["fullscreen", "fullscreen at once", "all"])
@@ -169,13 +169,13 @@ def test_where_the_browser_refuses_it_fills_the_window(
         "() => Math.abs(document.querySelector('.nbglcnn').currentCSSZoom - 1.15) < 1e-3"
     )
     views.wait_idle()
-    now = page.evaluate(READ_LAYOUT)
+    now = page.evaluate(READ_LAYOUT_SCRIPT)
     assert not now["whole"] and now["above"] and now["box"] == [0, 0, 1200, 1000]
     # Esc also works when the focus is elsewhere, since nothing else is visible.
     page.evaluate("() => document.activeElement.blur()")
     page.keyboard.press("Escape")
     page.wait_for_function("() => !views.state.isPresenting.value")
-    assert page.evaluate(READ_LAYOUT)["layout"] > 1190
+    assert page.evaluate(READ_LAYOUT_SCRIPT)["layout"] > 1190
 
 
 def test_without_a_click_it_fills_the_window_out_of_a_clipped_and_moved_cell(
@@ -183,18 +183,18 @@ def test_without_a_click_it_fills_the_window_out_of_a_clipped_and_moved_cell(
 ) -> None:
     views = show(nbglcnn.compile(autoencoder(3), X), X)
     page = views.page
-    page.evaluate(ADD_NOTEBOOK_CELL)
+    page.evaluate(ADD_NOTEBOOK_CELL_SCRIPT)
     # A page treats a call from a test as a user gesture, so disable user activation.
     page.evaluate(
         "() => Object.defineProperty(navigator, 'userActivation', {value: {isActive: false}})"
     )
     views.set(isPresenting=True)
     views.wait_idle()
-    now = page.evaluate(READ_LAYOUT)
+    now = page.evaluate(READ_LAYOUT_SCRIPT)
     assert not now["whole"] and now["above"] and now["box"] == [0, 0, 1200, 1000]
     views.set(isPresenting=False)
     views.wait_idle()
-    assert page.evaluate(READ_LAYOUT)["layout"] < 620
+    assert page.evaluate(READ_LAYOUT_SCRIPT)["layout"] < 620
 
 
 def test_of_two_views_one_presents_and_its_end_is_the_end_of_it(
@@ -238,9 +238,9 @@ def test_all_can_be_read_on_a_projector(
     views.set(selected={"layer": "encoder.2", "channel": 1}, isPresenting=True)
     for place in VIEW_STATES:
         views.set(**place)
-        assert faults_by_width(views.page, sweep_widths(768, 1280)) == {}, place
+        assert layout_faults_by_width(views.page, sweep_widths(768, 1280)) == {}, place
     views.set(**VIEW_STATES[0])
-    assert_detected(
+    assert_checks_detect(
         views.page,
         {
             ".nbg-caption { margin-top: -60px }": "over a picture",
@@ -249,7 +249,7 @@ def test_all_can_be_read_on_a_projector(
     )
 
 
-FITS_WINDOW = """() => {
+READ_OVERFLOW_SCRIPT = """() => {
   const { clientHeight, scrollHeight, clientWidth, scrollWidth } =
     document.querySelector(".nbg-content");
   return [scrollHeight - clientHeight, scrollWidth - clientWidth];
@@ -279,7 +279,7 @@ def test_the_zoom_is_the_windows(
         arg=zoom,
     )
     views.wait_idle()
-    now = page.evaluate(READ_LAYOUT)
+    now = page.evaluate(READ_LAYOUT_SCRIPT)
     assert now["box"] == [0, 0, *size] and now["layout"] == pytest.approx(size[0] / zoom, abs=1)
     # Pictures are drawn at this size.
     sizes = page.locator(".nbg-line canvas[data-drawn]").evaluate_all(
@@ -298,13 +298,13 @@ def test_on_a_projector_the_tours_network_and_sixteen_maps_need_no_scrolling(
     page.set_viewport_size({"width": 1280, "height": 720})
     views.set(isPresenting=True)
     views.wait_idle()
-    assert page.evaluate(FITS_WINDOW) == [0, 0]
+    assert page.evaluate(READ_OVERFLOW_SCRIPT) == [0, 0]
     expect(page.locator(".nbg-line .nbg-stage")).to_have_count(7)
     note = page.locator(".nbg-own-scale").bounding_box()
     line = page.locator(".nbg-line").bounding_box()
     assert note is not None and line is not None
     assert note["y"] + note["height"] <= line["y"] + 20, "the note stands beside the forms"
-    assert not page.evaluate(CLIPPED_ELEMENTS)
+    assert not page.evaluate(CLIPPED_ELEMENTS_SCRIPT)
 
 
 @pytest.mark.parametrize("kernel", [3, 4, 5])
@@ -324,7 +324,7 @@ def test_sixteen_maps_and_the_large_one_need_no_scrolling(
     for layer in ("0", "2", "3"):
         views.set(selected={"layer": layer, "channel": 3})
         views.wait_idle()
-        assert page.evaluate(FITS_WINDOW) == [0, 0], layer
+        assert page.evaluate(READ_OVERFLOW_SCRIPT) == [0, 0], layer
         expect(page.locator(".nbg-frame")).to_have_count(16)
         expect(page.locator(".nbg-inspector canvas").first).to_be_visible()
-    assert not page.evaluate(CLIPPED_ELEMENTS)
+    assert not page.evaluate(CLIPPED_ELEMENTS_SCRIPT)

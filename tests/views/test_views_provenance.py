@@ -15,10 +15,16 @@ from explain_page import approx_float32, approx_float64, read_explanation
 from formulas import evaluate_formula
 from nbglcnn.graph import Array
 from nbglcnn.plan.schema import Layer, Plan
-from provenance_models import ClassToken, GatedNet, MovingLayers, TorchAttentionNet, WindowAttention
-from views_page import CLIPPED_ELEMENTS, ViewsPage, parse_number
+from provenance_models import (
+    ClassTokenViT,
+    GatedNet,
+    MovingLayers,
+    TorchAttentionNet,
+    WindowAttention,
+)
+from views_page import CLIPPED_ELEMENTS_SCRIPT, ViewsPage, parse_number
 
-Show = Callable[..., ViewsPage]
+ShowViews = Callable[..., ViewsPage]
 EXPLAINED_KINDS = {
     "moved",
     "concatenation",
@@ -31,7 +37,9 @@ EXPLAINED_KINDS = {
 PIXELS_PER_LAYER = 3  # per layer
 
 
-def open_views(show: Show, model: nn.Module, x: Tensor, width: int = 1200) -> tuple[ViewsPage, Any]:
+def open_views(
+    show: ShowViews, model: nn.Module, x: Tensor, width: int = 1200
+) -> tuple[ViewsPage, Any]:
     """Open the views; return them with the Plan and its values, after checking the outputs."""
     plan = nbglcnn.compile(model.eval(), x)
     with nbglcnn.Session(plan) as session:
@@ -50,10 +58,10 @@ def displayed_value(plan: Plan, values: dict[str, Array], key: str) -> Array:
     return values[key].reshape(next(one.nchw for one in plan.values if one.key == key))
 
 
-def parse_position(words: str) -> tuple[str, dict[str, int]]:
+def parse_position(text: str) -> tuple[str, dict[str, int]]:
     """Parse the layer and the position that a link names."""
-    key = re.split(r", (?:channel|value|y|x) \d", words)[0]
-    return key, {name: int(at) for name, at in re.findall(r"(channel|value|y|x) (\d+)", words)}
+    key = re.split(r", (?:channel|value|y|x) \d", text)[0]
+    return key, {name: int(at) for name, at in re.findall(r"(channel|value|y|x) (\d+)", text)}
 
 
 def sum_terms(layer: Layer, shown: dict[str, Any]) -> float:
@@ -78,11 +86,11 @@ def sum_terms(layer: Layer, shown: dict[str, Any]) -> float:
 
 @pytest.mark.parametrize(
     ("model", "x", "least"),
-    [(ClassToken, (2, 3, 12, 12), 18), (WindowAttention, (2, 4, 4, 8), 20),
+    [(ClassTokenViT, (2, 3, 12, 12), 18), (WindowAttention, (2, 4, 4, 8), 20),
      (GatedNet, (2, 3, 6, 8), 30), (MovingLayers, (2, 8, 6, 8), 14)],
 )  # fmt: skip
 def test_the_terms_of_what_is_moved_and_joined_make_the_number(
-    show: Show, model: Callable[[], nn.Module], x: tuple[int, ...], least: int
+    show: ShowViews, model: Callable[[], nn.Module], x: tuple[int, ...], least: int
 ) -> None:
     torch.manual_seed(3)
     views, (plan, values) = open_views(show, model(), torch.rand(x))
@@ -123,12 +131,12 @@ def test_the_terms_of_what_is_moved_and_joined_make_the_number(
                         at,
                         words,
                     )
-    assert not views.page.evaluate(CLIPPED_ELEMENTS)
+    assert not views.page.evaluate(CLIPPED_ELEMENTS_SCRIPT)
 
 
-def test_a_class_token_and_the_bias_of_a_pair_are_told_as_parameters(show: Show) -> None:
+def test_a_class_token_and_the_bias_of_a_pair_are_told_as_parameters(show: ShowViews) -> None:
     torch.manual_seed(3)
-    model = ClassToken()
+    model = ClassTokenViT()
     views, (_, values) = open_views(show, model, torch.rand(2, 3, 12, 12))
     views.set(tab="layer", layerSection="explain", example=1)
     page = views.page
@@ -148,7 +156,7 @@ def test_a_class_token_and_the_bias_of_a_pair_are_told_as_parameters(show: Show)
 def vit() -> tuple[nn.Module, Tensor]:
     """A ViT whose class token depends mostly on the patches."""
     torch.manual_seed(0)
-    model = ClassToken()
+    model = ClassTokenViT()
     with torch.no_grad():
         model.token.mul_(0.05)
         model.places.mul_(0.3)
@@ -168,7 +176,7 @@ EXPLAIN_PATH = [
 
 
 def test_from_the_winning_class_of_a_vit_to_a_patch_of_the_picture_by_clicks_alone(
-    show: Show,
+    show: ShowViews,
 ) -> None:
     model, x = vit()
     views, (plan, values) = open_views(show, model, x)
@@ -229,7 +237,7 @@ def test_from_the_winning_class_of_a_vit_to_a_patch_of_the_picture_by_clicks_alo
     assert channel == int(abs(sums_).argmax())
     tap = (products[channel] * np.sign(sums_[channel])).argmax()
     assert (y - row, x_ - column) == divmod(int(tap), 4)
-    assert not page.evaluate(CLIPPED_ELEMENTS)
+    assert not page.evaluate(CLIPPED_ELEMENTS_SCRIPT)
     crumbs.nth(7).click()
     expect(question).to_contain_text("Why is blocks.1.attn: matmul, head")
     expect(crumbs).to_have_count(7)
@@ -240,7 +248,7 @@ def test_from_the_winning_class_of_a_vit_to_a_patch_of_the_picture_by_clicks_alo
     [(TorchAttentionNet, (2, 3, 12, 12), "head", 15), (WindowAttention, (2, 4, 4, 8), "mean", 15)],
 )
 def test_no_step_of_the_way_is_a_dead_end(
-    show: Show, model: Callable[[], nn.Module], shape: tuple[int, ...], first: str, least: int
+    show: ShowViews, model: Callable[[], nn.Module], shape: tuple[int, ...], first: str, least: int
 ) -> None:
     """Largest terms lead to the input, via nn.MultiheadAttention and shifted windows."""
     torch.manual_seed(2)
@@ -279,7 +287,9 @@ def test_no_step_of_the_way_is_a_dead_end(
     assert parse_number(given.inner_text()) == approx_float32(wanted)
 
 
-def test_attention_is_asked_for_by_head_query_and_key_in_headings_and_crumbs(show: Show) -> None:
+def test_attention_is_asked_for_by_head_query_and_key_in_headings_and_crumbs(
+    show: ShowViews,
+) -> None:
     model, x = vit()
     views, (_, values) = open_views(show, model, x)
     page = views.page
@@ -287,7 +297,7 @@ def test_attention_is_asked_for_by_head_query_and_key_in_headings_and_crumbs(sho
     crumbs = page.get_by_role("navigation", name="Path to this value")
     name = "blocks.1.attn: softmax"
     views.set(tab="layer", layerSection="explain", selected={"layer": name, "channel": 1})
-    views.set(pixel={"height": 10, "width": 10, "y": 0, "x": 6})
+    views.set(pixel={"mapHeight": 10, "mapWidth": 10, "y": 0, "x": 6})
     words = "head 1, query token 0 (no patch), key token 6 (patch 1, 2)"
     expect(question).to_contain_text(f"Why is {name}, {words} =")
     assert parse_number(question.inner_text().rpartition("=")[2]) == pytest.approx(
@@ -317,7 +327,7 @@ def test_attention_is_asked_for_by_head_query_and_key_in_headings_and_crumbs(sho
     np.testing.assert_allclose(amounts, products[order], rtol=0.06)
 
 
-def test_a_step_leads_to_the_example_that_the_number_is_of(show: Show) -> None:
+def test_a_step_leads_to_the_example_that_the_number_is_of(show: ShowViews) -> None:
     """After the transpose the token axis precedes the example axis; before it, it follows."""
     torch.manual_seed(3)
     views, (_, values) = open_views(show, MovingLayers(), torch.rand(2, 8, 6, 8))
@@ -345,7 +355,7 @@ class WordConv(nn.Module):
         return self.conv(self.words(x).transpose(1, 2)).amax(2)
 
 
-def test_a_word_says_which_row_of_the_table_its_number_chooses(show: Show) -> None:
+def test_a_word_says_which_row_of_the_table_its_number_chooses(show: ShowViews) -> None:
     torch.manual_seed(4)
     model, x = WordConv(), torch.tensor([[3, 0, 8, 5, 5], [1, 7, 2, 0, 6]])
     views, _ = open_views(show, model, x)
@@ -374,7 +384,7 @@ class UnexplainedLayer(nn.Module):
         return self.act(self.least(self.conv(x)) - 0.2).amax((2, 3))
 
 
-def test_the_way_back_stays_on_a_layer_that_is_not_explained(show: Show) -> None:
+def test_the_way_back_stays_on_a_layer_that_is_not_explained(show: ShowViews) -> None:
     torch.manual_seed(1)
     views, _ = open_views(show, UnexplainedLayer(), torch.rand(1, 3, 6, 6))
     page = views.page

@@ -16,14 +16,14 @@ import nbglcnn
 from latent_page import open_workbench
 from sources_page import SourcesPage
 from trained_autoencoder import compile_autoencoder
-from views_page import MAP_CANVASES, ViewsPage, reset_page
+from views_page import MAP_CANVAS_SELECTOR, ViewsPage, reset_page
 from webgl_page import encode
 
-Show = Callable[..., ViewsPage]
-Site = tuple[str, dict[str, bytes]]
+ShowViews = Callable[..., ViewsPage]
+StaticSite = tuple[str, dict[str, bytes]]
 
 # All state except times, request counts, and the status line, which reports shader compilation.
-READ_PAGE_STATE = """() => {
+READ_PAGE_STATE_SCRIPT = """() => {
   const kept = (key, value) =>
     value instanceof Map || value instanceof Set ? [...value]
     : value instanceof Node ? value.nodeName
@@ -62,10 +62,10 @@ READ_PAGE_STATE = """() => {
     arrays: views.arrays.size,
   };
 }"""
-READ = "async (key) => Array.from(await views.state.session.value.read(key))"
+READ_VALUE_SCRIPT = "async (key) => Array.from(await views.state.session.value.read(key))"
 # The maximum number of antialiased corner pixels that differ when Chromium redraws them.
-SMOOTHED_PIXELS = 16
-KEYS = ("encoder.2", "decoder.3", "output")
+MAX_SMOOTHED_PIXELS = 16
+VALUE_KEYS = ("encoder.2", "decoder.3", "output")
 
 
 def page_state(views: ViewsPage) -> dict[str, Any]:
@@ -77,15 +77,17 @@ def page_state(views: ViewsPage) -> dict[str, Any]:
     picture = page.screenshot()
     page.evaluate("() => document.head.lastElementChild.remove()")
     return {
-        **page.evaluate(READ_PAGE_STATE),
-        "values": {key: page.evaluate(READ, key) for key in KEYS},
+        **page.evaluate(READ_PAGE_STATE_SCRIPT),
+        "values": {key: page.evaluate(READ_VALUE_SCRIPT, key) for key in VALUE_KEYS},
         "picture": picture,
     }
 
 
 def open_a_layer(views: ViewsPage) -> None:
     views.open_layer("encoder.2", 3)
-    views.set(layerSection="explain", pixel={"height": 14, "width": 14, "y": 2, "x": 3}, example=2)
+    views.set(
+        layerSection="explain", pixel={"mapHeight": 14, "mapWidth": 14, "y": 2, "x": 3}, example=2
+    )
     views.wait_idle()
 
 
@@ -105,10 +107,10 @@ def add_bend(views: ViewsPage) -> None:
         "parameter_names": [], "array_hash": "",
         "is_frozen": False, "skips_upstream": False,
     }  # fmt: skip
-    before = views.page.evaluate(READ, "output")
-    views.set(presentEdits={"edits": [bend], "weights": 0})
+    before = views.page.evaluate(READ_VALUE_SCRIPT, "output")
+    views.set(currentEdits={"edits": [bend], "weights": 0})
     views.wait_idle()
-    assert views.page.evaluate(READ, "output") != before
+    assert views.page.evaluate(READ_VALUE_SCRIPT, "output") != before
 
 
 def feed_inputs(views: ViewsPage) -> None:
@@ -128,7 +130,7 @@ def move_latent(views: ViewsPage) -> None:
 
 
 def hover_map(views: ViewsPage) -> None:
-    views.hover(views.page.locator(MAP_CANVASES).nth(1), 0.3, 0.4)
+    views.hover(views.page.locator(MAP_CANVAS_SELECTOR).nth(1), 0.3, 0.4)
     views.page.mouse.down()
     views.page.mouse.up()
     views.page.mouse.move(300, 200)
@@ -199,14 +201,14 @@ def state_differences(new: dict[str, Any], found: dict[str, Any]) -> dict[str, A
     if "picture" in changed:
         before, after = (np.asarray(Image.open(io.BytesIO(one)), int) for one in changed["picture"])
         most = np.abs(after - before).max() if before.shape == after.shape else 255
-        if most <= SMOOTHED_PIXELS:
+        if most <= MAX_SMOOTHED_PIXELS:
             del changed["picture"]
         else:
             changed["picture"] = most
     return changed
 
 
-def open_views(page: Page, site: Site) -> ViewsPage:
+def open_views(page: Page, site: StaticSite) -> ViewsPage:
     plan, images, _ = compile_autoencoder()
     page.set_viewport_size({"width": 1200, "height": 1000})
     return ViewsPage(page, site[1], plan, images)
@@ -220,7 +222,7 @@ def new_state_cache() -> dict[str, Any]:
 
 @pytest.fixture
 def new_state(
-    new_state_cache: dict[str, Any], gl_page: Callable[..., Page], static_site: Site
+    new_state_cache: dict[str, Any], gl_page: Callable[..., Page], static_site: StaticSite
 ) -> dict[str, Any]:
     """The state of the autoencoder's views in a new document."""
     if not new_state_cache:
@@ -232,7 +234,7 @@ def new_state(
 def test_after_whatever_a_test_did_the_page_stands_as_in_a_new_document(
     new_state: dict[str, Any],
     gl_page: Callable[..., Page],
-    static_site: Site,
+    static_site: StaticSite,
     disturb: Callable[[ViewsPage], None],
 ) -> None:
     views = open_views(gl_page("llvmpipe", views=True), static_site)
@@ -242,7 +244,7 @@ def test_after_whatever_a_test_did_the_page_stands_as_in_a_new_document(
 
 
 def test_the_page_of_another_network_is_as_good(
-    new_state: dict[str, Any], gl_page: Callable[..., Page], static_site: Site
+    new_state: dict[str, Any], gl_page: Callable[..., Page], static_site: StaticSite
 ) -> None:
     page = gl_page("llvmpipe")
     x = np.zeros((1, 2, 9, 7), np.float32)
@@ -260,7 +262,7 @@ LEFTOVERS = {
 
 
 @pytest.mark.parametrize(("done", "left"), LEFTOVERS.items())
-def test_what_cannot_be_put_back_is_found(show: Show, done: str, left: str) -> None:
+def test_what_cannot_be_put_back_is_found(show: ShowViews, done: str, left: str) -> None:
     plan, images, _ = compile_autoencoder()
     page = show(plan, images).page
     page.evaluate(done)
@@ -268,7 +270,7 @@ def test_what_cannot_be_put_back_is_found(show: Show, done: str, left: str) -> N
 
 
 def test_a_page_without_its_graphics_is_not_used_again(
-    gl_page: Callable[..., Page], static_site: Site
+    gl_page: Callable[..., Page], static_site: StaticSite
 ) -> None:
     views = open_views(gl_page("llvmpipe", allow="CONTEXT_LOST_WEBGL|context lost"), static_site)
     views.page.evaluate(

@@ -15,22 +15,22 @@ from torch import nn
 
 import nbglcnn
 from accessibility import AXE_SCRIPT, accessibility_violations
-from readability import assert_detected, faults_by_width
+from readability import assert_checks_detect, layout_faults_by_width
 from viewer_models import autoencoder, pictures
 from views_page import ViewsPage, canvas_pixels
 from webgl_page import encode
 
-Show = Callable[..., ViewsPage]
+ShowViews = Callable[..., ViewsPage]
 SEED = 26
 # Runs the network on another input.
-RUN_INPUT = """async (text) => {
+RUN_INPUT_SCRIPT = """async (text) => {
   const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   const session = views.state.session.value;
   session.write('input', new Float32Array(bytes.buffer));
   views.state.run.value = await session.run();
 }"""
 # The size of a video, and the colour at the centre of each frame as played.
-PLAY_VIDEO = """async (text) => {
+PLAY_VIDEO_SCRIPT = """async (text) => {
   const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   const video = document.createElement('video');
   video.muted = true;
@@ -71,7 +71,7 @@ def read_image(download: Download) -> np.ndarray:
     return np.array(Image.open(io.BytesIO(Path(download.path()).read_bytes())).convert("RGB"))
 
 
-def test_a_picture_has_the_pixels_of_its_canvas_and_of_the_view(show: Show) -> None:
+def test_a_picture_has_the_pixels_of_its_canvas_and_of_the_view(show: ShowViews) -> None:
     x = pictures(SEED)
     views = show(nbglcnn.compile(autoencoder(SEED), torch.from_numpy(x)), x)
     page = views.page
@@ -114,7 +114,7 @@ def test_a_picture_has_the_pixels_of_its_canvas_and_of_the_view(show: Show) -> N
         assert views.get("tab") == "layer"
 
 
-def test_a_video_of_the_output_shows_each_run(show: Show) -> None:
+def test_a_video_of_the_output_shows_each_run(show: ShowViews) -> None:
     model = nn.Sequential(nn.Conv2d(1, 1, 1, bias=False))
     with torch.no_grad():
         model[0].weight.fill_(1)
@@ -125,14 +125,14 @@ def test_a_video_of_the_output_shows_each_run(show: Show) -> None:
     page.get_by_role("button", name="Record the output").click()
     stop = page.get_by_role("button", name="Stop recording and save the video")
     expect(stop).to_contain_text("0:01")
-    page.evaluate(RUN_INPUT, encode(np.full_like(x, 0.75)))
+    page.evaluate(RUN_INPUT_SCRIPT, encode(np.full_like(x, 0.75)))
     expect(stop).to_contain_text("0:02")
     download = save_file(page, "Stop recording and save the video")
     assert download.suggested_filename == "Sequential-output.webm"
     expect(page.get_by_role("button", name="Save", exact=True)).to_be_visible()
     data = Path(download.path()).read_bytes()
     assert data[:4] == bytes.fromhex("1a45dfa3"), "no EBML header"
-    played = page.evaluate(PLAY_VIDEO, base64.b64encode(data).decode())
+    played = page.evaluate(PLAY_VIDEO_SCRIPT, base64.b64encode(data).decode())
     # A whole number of pixels per value, 256 at least.
     assert played["size"] == [15 * 18, 12 * 18]
     seen = np.array(played["seen"])
@@ -144,7 +144,7 @@ def test_a_video_of_the_output_shows_each_run(show: Show) -> None:
     assert changes.size == 1, seen
 
 
-def test_a_browser_without_webm_says_so(show: Show) -> None:
+def test_a_browser_without_webm_says_so(show: ShowViews) -> None:
     x = pictures(SEED)
     views = show(nbglcnn.compile(autoencoder(SEED), torch.from_numpy(x)), x)
     page = views.page
@@ -157,7 +157,7 @@ def test_a_browser_without_webm_says_so(show: Show) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_list_breaks_no_serious_rule_of_accessibility_and_can_be_read(
-    show: Show, sweep_widths: Callable[..., tuple[int, ...]], theme: str
+    show: ShowViews, sweep_widths: Callable[..., tuple[int, ...]], theme: str
 ) -> None:
     x = pictures(SEED)
     views = show(nbglcnn.compile(autoencoder(SEED), torch.from_numpy(x)), x)
@@ -170,8 +170,8 @@ def test_the_list_breaks_no_serious_rule_of_accessibility_and_can_be_read(
         assert accessibility_violations(page, theme) == [], width
         page.keyboard.press("Escape")
     open_save_menu(page)
-    assert faults_by_width(page, sweep_widths(620 if theme == "light" else 848)) == {}
-    assert_detected(
+    assert layout_faults_by_width(page, sweep_widths(620 if theme == "light" else 848)) == {}
+    assert_checks_detect(
         page,
         {
             ".nbg-save-menu { width: 90px; overflow: hidden }": "cut off",
@@ -182,7 +182,7 @@ def test_the_list_breaks_no_serious_rule_of_accessibility_and_can_be_read(
     page.get_by_role("button", name="Record the output").click()
     expect(page.locator(".nbg-recording")).to_be_visible()
     assert accessibility_violations(page, theme) == []
-    assert faults_by_width(page, sweep_widths(620 if theme == "light" else 848)) == {}
+    assert layout_faults_by_width(page, sweep_widths(620 if theme == "light" else 848)) == {}
 
 
 def test_an_exported_page_keeps_pictures_and_videos(

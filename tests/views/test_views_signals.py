@@ -11,22 +11,22 @@ from torch import nn
 import nbglcnn
 from views_page import ViewsPage, canvas_pixels, parse_number
 
-Show = Callable[..., ViewsPage]
+ShowViews = Callable[..., ViewsPage]
 
 
-def curve_ink(drawn: np.ndarray) -> np.ndarray:
+def curve_pixels(picture: np.ndarray) -> np.ndarray:
     """A mask of the curve's blue or orange line, without the shading below it."""
-    colours = drawn.astype(int)
+    colours = picture.astype(int)
     return np.abs(colours[..., 2] - colours[..., 0]) > 90
 
 
-def open_views(show: Show, model: nn.Module, x: torch.Tensor) -> ViewsPage:
+def open_views(show: ShowViews, model: nn.Module, x: torch.Tensor) -> ViewsPage:
     return show(nbglcnn.compile(model.eval(), x), x.numpy())
 
 
 @pytest.mark.parametrize("taps", [(9,), (9, 1), (1, 9)])
 def test_a_filter_over_a_signal_is_the_curve_of_its_weights(
-    show: Show, taps: tuple[int, ...]
+    show: ShowViews, taps: tuple[int, ...]
 ) -> None:
     torch.manual_seed(2)
     make = {1: nn.Conv1d, 2: nn.Conv2d}[len(taps)]
@@ -41,7 +41,7 @@ def test_a_filter_over_a_signal_is_the_curve_of_its_weights(
     drawn = canvas_pixels(canvas)
     height, width, _ = drawn.shape
     assert width > 1.5 * height > 30, "a strip, not a curve"
-    most, ink = np.abs(weights).max(), curve_ink(drawn)
+    most, ink = np.abs(weights).max(), curve_pixels(drawn)
     for k, weight in enumerate(weights):
         if abs(weight) < 0.15 * most:
             continue
@@ -59,7 +59,7 @@ def test_a_filter_over_a_signal_is_the_curve_of_its_weights(
     expect(views.page.get_by_label("Colour")).to_have_count(0)
 
 
-def test_curves_of_filters_stand_in_rows_and_columns_with_a_common_range(show: Show) -> None:
+def test_curves_of_filters_stand_in_rows_and_columns_with_a_common_range(show: ShowViews) -> None:
     torch.manual_seed(5)
     model = nn.Sequential(nn.Conv1d(2, 3, 5), nn.ReLU(), nn.Conv1d(3, 2, 4))
     with torch.no_grad():
@@ -91,17 +91,17 @@ def test_curves_of_filters_stand_in_rows_and_columns_with_a_common_range(show: S
     small = views.page.locator("canvas[data-kernels='2.weight']")
     expect(small).to_be_visible()
     drawn = canvas_pixels(small)
-    assert curve_ink(drawn).any(axis=0).mean() > 0.5 and drawn.shape[1] > 60
+    assert curve_pixels(drawn).any(axis=0).mean() > 0.5 and drawn.shape[1] > 60
 
 
-def test_a_receptive_field_is_a_range_on_the_signals_curve(show: Show) -> None:
+def test_a_receptive_field_is_a_range_on_the_signals_curve(show: ShowViews) -> None:
     torch.manual_seed(1)
     model = nn.Sequential(
         nn.Conv1d(2, 4, 5, stride=2), nn.Tanh(), nn.Conv1d(4, 3, 3, dilation=2, padding=2)
     ).eval()
     x = torch.randn(1, 2, 96, requires_grad=True)
     views = open_views(show, model, x.detach())
-    views.set(pixel={"height": 1, "width": 46, "y": 0, "x": 20}, layerSection="explain")
+    views.set(pixel={"mapHeight": 1, "mapWidth": 46, "y": 0, "x": 20}, layerSection="explain")
     views.open_layer("2", 1)
     views.wait_idle()
     (grad,) = torch.autograd.grad(model(x)[0, 1, 20], x)
@@ -116,7 +116,7 @@ def test_a_receptive_field_is_a_range_on_the_signals_curve(show: Show) -> None:
     assert (inner["y"], inner["height"]) == pytest.approx((outer["y"], 96), abs=0.5)
     expect(field).to_contain_text(f"x {places[0]} to {places[-1]}")
     # The curve matches the signal's values.
-    signal, ink = x.detach()[0, 0].numpy(), curve_ink(canvas_pixels(canvas))
+    signal, ink = x.detach()[0, 0].numpy(), curve_pixels(canvas_pixels(canvas))
     whole = x.detach()[0].numpy()
     low, high = min(0, whole.min()), max(0, whole.max())
     for k in np.flatnonzero(np.abs(signal) > 0.5):

@@ -14,7 +14,7 @@ from torch import nn
 import nbglcnn
 from colours import signed_colours
 from nbglcnn import Plan
-from nbglcnn.widget.parity import verify_message
+from nbglcnn.widget.parity import make_verify_result
 from rank_networks import PerHeadAttention, TorchAttention
 from views_page import PARITY_STATE, ViewsPage, canvas_pixels, parse_number
 
@@ -71,7 +71,7 @@ def test_a_value_of_a_head_is_explained(
     plan, x, values = attention_cases
     views = show(plan, x)
     name = next(layer.name for layer in plan.layers if layer.operator == "Softmax")
-    views.set(layerSection="explain", pixel={"height": 16, "width": 16, "y": 9, "x": 4})
+    views.set(layerSection="explain", pixel={"mapHeight": 16, "mapWidth": 16, "y": 9, "x": 4})
     views.open_layer(name, 2)
     stored = views.page.locator(".nbg-rounding").get_attribute("data-stored")
     assert float(stored or "nan") == float(values[name][0, 2, 9, 4])
@@ -102,7 +102,7 @@ def test_nan_is_said_and_its_channel_stands_first(show: Callable[..., ViewsPage]
     views = show(plan, x.numpy())
     page = views.page
     views.set(selected={"layer": "first", "channel": None})
-    said = verify_message(0, report, "PyTorch")
+    said = make_verify_result(0, report, "PyTorch")
     parity = {**PARITY_STATE, "layers": said.layers, "non_finite": said.non_finite}
     views.set(parity=parity)
     views.wait_idle()

@@ -14,7 +14,7 @@ from views_page import ViewsPage, parse_number
 from webgl_page import encode
 
 # Counts draws of the top-k programs, identified by a name in their source.
-COUNT_DRAWS = """(name) => {
+COUNT_DRAWS_SCRIPT = """(name) => {
   const own = WebGL2RenderingContext.prototype;
   const { shaderSource, attachShader, useProgram, drawArrays } = own;
   const [texts, picking] = [new Map(), new Set()];
@@ -39,10 +39,10 @@ COUNT_DRAWS = """(name) => {
     },
   });
 }"""
-SCROLL_AWAY = "() => { document.body.style.paddingTop = '5000px'; scrollTo(0, 0); }"
-SCROLL_BACK = "() => { document.body.style.paddingTop = '0'; }"
+SCROLL_AWAY_SCRIPT = "() => { document.body.style.paddingTop = '5000px'; scrollTo(0, 0); }"
+SCROLL_BACK_SCRIPT = "() => { document.body.style.paddingTop = '0'; }"
 # Counts the floats read back from the device.
-COUNT_READBACKS = """() => {
+COUNT_READBACKS_SCRIPT = """() => {
   const own = WebGL2RenderingContext.prototype;
   const { getBufferSubData } = own;
   globalThis.brought = [];
@@ -62,8 +62,8 @@ def counted_views(
     def open_views(name: str, plan: nbglcnn.Plan, x: np.ndarray) -> ViewsPage:
         page = gl_page("llvmpipe")
         page.set_viewport_size({"width": 1200, "height": 1000})
-        page.evaluate(COUNT_DRAWS, name)
-        page.evaluate(COUNT_READBACKS)
+        page.evaluate(COUNT_DRAWS_SCRIPT, name)
+        page.evaluate(COUNT_READBACKS_SCRIPT)
         return ViewsPage(page, static_site[1], plan, x)
 
     return open_views
@@ -113,15 +113,17 @@ def test_a_thousand_classes_are_picked_out_only_while_their_list_is_in_sight(
     brought = page.evaluate("brought")
     assert 20 in brought and 2 * 1000 not in brought, "all scores, in place of ten and their places"
     take_draw_count(views)
-    page.evaluate(SCROLL_AWAY)
+    page.evaluate(SCROLL_AWAY_SCRIPT)
     views.wait_idle()
     feed_input(views, "input", second)
     assert take_draw_count(views) == 0
     # A saved picture of the view has current scores, even if the view isn't visible.
-    page.evaluate("async () => { for (const screen of views.state.viewCaptures) await screen(); }")
+    page.evaluate(
+        "async () => { for (const screen of views.state.viewCaptureCallbacks) await screen(); }"
+    )
     assert take_draw_count(views) == 2
     assert_topk_rows(views, model, second, 1)
-    page.evaluate(SCROLL_BACK)
+    page.evaluate(SCROLL_BACK_SCRIPT)
     expect(page.locator("[data-layer='output'] .nbg-top-row").first).to_be_in_viewport()
     assert take_draw_count(views) == 0, "they are known"
     assert_topk_rows(views, model, second, 1)
@@ -171,12 +173,12 @@ def test_each_places_class_is_found_on_the_device_only_while_the_legend_is_in_si
 
     assert take_draw_count(views) >= 1
     right(x)
-    page.evaluate(SCROLL_AWAY)
+    page.evaluate(SCROLL_AWAY_SCRIPT)
     views.wait_idle()
     take_draw_count(views)
     feed_input(views, "x", other.numpy())
     assert take_draw_count(views) == 0
-    page.evaluate(SCROLL_BACK)
+    page.evaluate(SCROLL_BACK_SCRIPT)
     expect(legend).to_be_in_viewport()
     right(other)
     assert take_draw_count(views) == 1

@@ -15,9 +15,9 @@ import nbglcnn
 from accessibility import AXE_SCRIPT, accessibility_violations
 from nbglcnn import Plan
 from polling import retry_until_passes, wait_frames
-from readability import assert_detected, faults_by_width
+from readability import assert_checks_detect, layout_faults_by_width
 from training_cases import TrainingCase, train_case
-from views_page import CLIPPED_ELEMENTS, ViewsPage, canvas_pixels, parse_number
+from views_page import CLIPPED_ELEMENTS_SCRIPT, ViewsPage, canvas_pixels, parse_number
 from webgl_page import decode
 
 CLASS_NAMES = ["T-shirt", "trousers", "pullover", "dress"]
@@ -50,10 +50,10 @@ def classifier_case() -> tuple[Plan, np.ndarray, TrainingCase]:
 
 def open_training(
     show: Callable[..., ViewsPage],
-    made: tuple[Plan, np.ndarray, TrainingCase] | None = None,
+    case: tuple[Plan, np.ndarray, TrainingCase] | None = None,
     **how: Any,
 ) -> tuple[ViewsPage, TrainingCase]:
-    plan, inputs, training = made or autoencoder_case()
+    plan, inputs, training = case or autoencoder_case()
     views = show(plan, inputs, width=1000)
     training.show_training(views, **how)
     views.set(tab="train")
@@ -71,7 +71,7 @@ def set_progress(views: ViewsPage, **changes: Any) -> None:
     )
 
 
-def requested(views: ViewsPage) -> dict[str, Any]:
+def requested_actions(views: ViewsPage) -> dict[str, Any]:
     return dict(views.page.evaluate("asked"))
 
 
@@ -272,12 +272,12 @@ def test_weights_and_gradients_are_watched_while_they_are_seen(
 ) -> None:
     views, _ = open_training(show)
     first = ["0.weight", "0.bias", "grad 0.weight", "grad 0.bias"]
-    assert first in requested(views)["watches"]
-    assert requested(views)["watching"] == 2  # and the checkpoints' layer
+    assert first in requested_actions(views)["watches"]
+    assert requested_actions(views)["watching"] == 2  # and the checkpoints' layer
     views.page.get_by_role("combobox", name="Watched layer").select_option("2")
     expect(views.page.locator(".nbg-learning")).to_have_attribute("data-layer", "2")
-    assert requested(views)["watches"][-1][0] == "2.weight"
-    assert requested(views)["watching"] == 2
+    assert requested_actions(views)["watches"][-1][0] == "2.weight"
+    assert requested_actions(views)["watching"] == 2
     assert views.get("selected") == {"layer": "2", "channel": None}
     views.set(tab="network")
     views.page.wait_for_function("asked.watching === 0")
@@ -332,7 +332,7 @@ def test_a_checkpoint_is_shown_and_gone_back_to(show: Callable[..., ViewsPage]) 
     expect(back).to_be_disabled()
     assert back.get_attribute("title") == "Choose a checkpoint first."
     checkpoint_row(views, 13).click()
-    assert requested(views)["looks"] == [113]
+    assert requested_actions(views)["looks"] == [113]
     said = page.locator(".nbg-train [role=status]")
     expect(said).to_have_text("All views show step 13. Click again or press Esc to return.")
     expect(checkpoint_row(views, 13)).to_have_attribute("aria-selected", "true")
@@ -340,12 +340,12 @@ def test_a_checkpoint_is_shown_and_gone_back_to(show: Callable[..., ViewsPage]) 
     assert (dots.get_attribute("aria-valuetext") or "").startswith("step 13, loss 0.")
     checkpoint_row(views, 13).press("ArrowUp")
     expect(checkpoint_row(views, 5)).to_be_focused()
-    assert requested(views)["looks"] == [113, 105]
+    assert requested_actions(views)["looks"] == [113, 105]
     checkpoint_row(views, 5).press("Enter")
-    assert requested(views)["looks"][-1] is None
+    assert requested_actions(views)["looks"][-1] is None
     checkpoint_row(views, 5).press(" ")
     checkpoint_row(views, 5).press("Escape")
-    assert requested(views)["looks"] == [113, 105, None, 105, None]
+    assert requested_actions(views)["looks"] == [113, 105, None, 105, None]
     expect(said).to_have_text("")
     expect(page.locator(".nbg-train")).to_be_visible()
     # Drag along the curve.
@@ -358,10 +358,10 @@ def test_a_checkpoint_is_shown_and_gone_back_to(show: Callable[..., ViewsPage]) 
     page.mouse.move(place["x"] - 30, box["y"] + 8, steps=4)
     page.mouse.move(box["x"] + 50, box["y"] + 8, steps=4)
     page.mouse.up()
-    assert requested(views)["looks"][5:] == [121, 113, 105, 100]
+    assert requested_actions(views)["looks"][5:] == [121, 113, 105, 100]
     page.get_by_role("checkbox", name="keep a branch").uncheck()
     back.click()
-    assert requested(views)["backs"] == [[100, False]]
+    assert requested_actions(views)["backs"] == [[100, False]]
     expect(back).to_be_disabled()
 
 
@@ -369,9 +369,9 @@ def test_while_it_runs_a_checkpoint_is_chosen_and_not_shown(show: Callable[..., 
     views, _ = open_training(show)
     checkpoint_row(views, 13).click()
     expect(checkpoint_row(views, 13)).to_have_attribute("aria-selected", "true")
-    assert requested(views)["looks"] == []
+    assert requested_actions(views)["looks"] == []
     views.page.get_by_role("button", name="Go back to this one").click()
-    assert requested(views)["backs"] == [[113, True]]
+    assert requested_actions(views)["backs"] == [[113, True]]
 
 
 def test_a_checkpoint_of_other_layers_is_neither_shown_nor_gone_back_to(
@@ -381,11 +381,11 @@ def test_a_checkpoint_of_other_layers_is_neither_shown_nor_gone_back_to(
     views.page.evaluate(
         """() => { const { progress } = views.state;
         const checkpoints = progress.value.checkpoints.map(
-          (one) => ({ ...one, fits: false, branch: 1 }));
+          (one) => ({ ...one, isRestorable: false, branchNumber: 1 }));
         progress.value = { ...progress.value, phase: 'paused', checkpoints }; }"""
     )
     checkpoint_row(views, 13).click()
-    assert requested(views)["looks"] == []
+    assert requested_actions(views)["looks"] == []
     expect(checkpoint_row(views, 13)).to_contain_text("branch 1")
     back = views.page.get_by_role("button", name="Go back to this one")
     expect(back).to_be_disabled()
@@ -524,7 +524,7 @@ def test_it_is_whole_and_accessible_at_any_width(
             if open_:
                 page.get_by_role("button", name="all layers").click()
             views.wait_idle()
-            assert page.evaluate(CLIPPED_ELEMENTS) == []
+            assert page.evaluate(CLIPPED_ELEMENTS_SCRIPT) == []
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             assert accessibility_violations(page, theme) == []
         page.keyboard.press("Escape")
@@ -534,7 +534,7 @@ def test_it_is_whole_and_accessible_at_any_width(
     # With a further branch, and a checkpoint with other layers; with the settings open and closed.
     branches = [{"losses": training.progress["losses"], "accuracies": [], "heldOut": []}]
     checkpoints = "views.state.progress.value.checkpoints.map(" + (
-        "(one, k) => ({ ...one, fits: k !== 1, branch: k === 1 ? 1 : 0 }))"
+        "(one, k) => ({ ...one, isRestorable: k !== 1, branchNumber: k === 1 ? 1 : 0 }))"
     )
     set_progress(views, branches=branches)
     page.evaluate(
@@ -542,8 +542,8 @@ def test_it_is_whole_and_accessible_at_any_width(
         f" progress.value = {{ ...progress.value, checkpoints: {checkpoints} }}; }}"
     )
     widths = sweep_widths(*((620, 1120) if theme == "light" else (848,)))
-    assert faults_by_width(page, widths) == {}
+    assert layout_faults_by_width(page, widths) == {}
     page.get_by_role("button", name="all layers").click()
-    assert faults_by_width(page, widths) == {}
+    assert layout_faults_by_width(page, widths) == {}
     if (theme, what) == ("light", "classes"):
-        assert_detected(page, BROKEN_STYLES)
+        assert_checks_detect(page, BROKEN_STYLES)

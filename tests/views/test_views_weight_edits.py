@@ -14,24 +14,24 @@ from torch import nn
 import nbglcnn
 from accessibility import AXE_SCRIPT, accessibility_violations
 from jupyter_lab import LabServer, new_notebook
-from readability import faults_by_width
-from viewer_models import IMPORTS, autoencoder, hook_values, pictures
+from readability import layout_faults_by_width
+from viewer_models import IMPORTS_CELL, autoencoder, hook_values, pictures
 from views_page import ViewsPage
 
-Show = Callable[..., ViewsPage]
+ShowViews = Callable[..., ViewsPage]
 SEED = 25
 # A stub for Python: records requests and sends no response.
-RECORD_REQUESTS = """() => {
+RECORD_REQUESTS_SCRIPT = """() => {
   globalThis.asked = [];
   views.state.setWeight.value = (edit) => asked.push({ ...edit, time: performance.now() });
 }"""
-FOCUSED_LABEL = "() => document.activeElement.getAttribute('aria-label')"
+FOCUSED_LABEL_SCRIPT = "() => document.activeElement.getAttribute('aria-label')"
 # Whether the focused cell shows this number, which the page has read back from the device.
-IS_CELL_VALUE = """([number]) => {
+IS_CELL_VALUE_SCRIPT = """([number]) => {
   const text = document.activeElement.getAttribute('aria-label')?.split(' ')[1] ?? '';
   return Math.abs(Number(text.replace('−', '-')) - number) < 1e-6;
 }"""
-CELL_LABEL = re.compile(r"weight (?P<number>\S+) of (?P<place>.*?)(?P<edited>, edited)?$")
+CELL_LABEL_PATTERN = re.compile(r"weight (?P<number>\S+) of (?P<place>.*?)(?P<edited>, edited)?$")
 
 LAYERS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "Conv1d": (lambda: nn.Conv1d(2, 3, 5), (1, 2, 20)),
@@ -46,9 +46,9 @@ LAYERS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 }
 
 
-def parse_index(layer: nn.Module, place: str) -> tuple[int, ...]:
+def parse_index(layer: nn.Module, position_text: str) -> tuple[int, ...]:
     """The index into PyTorch's weight for "kernel 3, input 1, row 2, column 0"."""
-    numbers = [int(text) for text in re.findall(r"\d+", place)]
+    numbers = [int(text) for text in re.findall(r"\d+", position_text)]
     if isinstance(layer, nn.Linear):
         return numbers[0], numbers[1]
     output, taken, *inside = numbers
@@ -63,10 +63,10 @@ def parse_index(layer: nn.Module, place: str) -> tuple[int, ...]:
     return output, taken % per_group, *inside
 
 
-def open_filters(show: Show, model: nn.Module, x: torch.Tensor, layer: str) -> ViewsPage:
+def open_filters(show: ShowViews, model: nn.Module, x: torch.Tensor, layer: str) -> ViewsPage:
     """Open the Filters of a layer; requests to Python are recorded."""
     views = show(nbglcnn.compile(model.eval(), x), x.numpy())
-    views.page.evaluate(RECORD_REQUESTS)
+    views.page.evaluate(RECORD_REQUESTS_SCRIPT)
     views.open_layer(layer)
     views.set(layerSection="filters")
     expect(views.page.locator("canvas[data-kernels], .nbg-bars").first).to_be_visible()
@@ -75,8 +75,8 @@ def open_filters(show: Show, model: nn.Module, x: torch.Tensor, layer: str) -> V
 
 def focused_cell(page: Page) -> tuple[float, str, bool]:
     """The focused cell's label: its number, its position, and whether it was edited."""
-    found = CELL_LABEL.match(page.evaluate(FOCUSED_LABEL))
-    assert found is not None, page.evaluate(FOCUSED_LABEL)
+    found = CELL_LABEL_PATTERN.match(page.evaluate(FOCUSED_LABEL_SCRIPT))
+    assert found is not None, page.evaluate(FOCUSED_LABEL_SCRIPT)
     return float(found["number"].replace("−", "-")), found["place"], found["edited"] is not None
 
 
@@ -93,22 +93,24 @@ def apply_edits(weight: torch.Tensor, edits: list[dict[str, Any]]) -> np.ndarray
     return flat.reshape(weight.shape)
 
 
-def drag_cell(page: Page, cell: Locator, up: float, steps: int = 5, pause_ms: float = 0) -> None:
-    """Press at a cell's centre and drag up by `up` pixels, with a pause half-way."""
+def drag_cell(
+    page: Page, cell: Locator, upward_px: float, steps: int = 5, pause_ms: float = 0
+) -> None:
+    """Press at a cell's centre and drag up by `upward_px` pixels, with a pause half-way."""
     cell.scroll_into_view_if_needed()
     box = cell.bounding_box()
     assert box is not None
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     page.mouse.move(x, y)
     page.mouse.down()
-    page.mouse.move(x, y - up / 2, steps=steps // 2)
+    page.mouse.move(x, y - upward_px / 2, steps=steps // 2)
     page.wait_for_timeout(pause_ms)
-    page.mouse.move(x, y - up, steps=steps // 2)
+    page.mouse.move(x, y - upward_px, steps=steps // 2)
     page.mouse.up()
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_each_cell_is_its_element_of_pytorchs_weight(show: Show, name: str) -> None:
+def test_each_cell_is_its_element_of_pytorchs_weight(show: ShowViews, name: str) -> None:
     torch.manual_seed(4)
     make, shape = LAYERS[name]
     layer = make()
@@ -132,7 +134,7 @@ def test_each_cell_is_its_element_of_pytorchs_weight(show: Show, name: str) -> N
         number, place, _ = focused_cell(page)
         at = parse_index(layer, place)
         assert number == pytest.approx(float(weight[at].item()), rel=1e-5)
-        assert tip.startswith(page.evaluate(FOCUSED_LABEL).split(" ")[1])
+        assert tip.startswith(page.evaluate(FOCUSED_LABEL_SCRIPT).split(" ")[1])
         page.keyboard.press("Enter")
         page.keyboard.type("-0.375")
         page.keyboard.press("Enter")
@@ -151,7 +153,7 @@ def test_each_cell_is_its_element_of_pytorchs_weight(show: Show, name: str) -> N
     np.testing.assert_array_equal(apply_edits(weight, requested_edits(page)), expected)
 
 
-def test_numbers_are_stepped_typed_and_pasted_from_the_keyboard(show: Show) -> None:
+def test_numbers_are_stepped_typed_and_pasted_from_the_keyboard(show: ShowViews) -> None:
     torch.manual_seed(4)
     conv, norm = nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3)
     views = open_filters(show, nn.Sequential(conv, norm), torch.randn(1, 2, 9, 8), "0")
@@ -234,7 +236,7 @@ def test_numbers_are_stepped_typed_and_pasted_from_the_keyboard(show: Show) -> N
     assert (edit["name"], edit["index"], edit["values"]) == ("0.bias", 2, [7])
 
 
-def test_a_drag_waits_for_the_numbers_of_its_last_edit(show: Show) -> None:
+def test_a_drag_waits_for_the_numbers_of_its_last_edit(show: ShowViews) -> None:
     torch.manual_seed(4)
     conv = nn.Conv2d(1, 2, 3)
     views = open_filters(show, nn.Sequential(conv, nn.ReLU()), torch.randn(1, 1, 9, 8), "0")
@@ -274,7 +276,7 @@ def test_a_drag_waits_for_the_numbers_of_its_last_edit(show: Show) -> None:
     assert page.locator("canvas[data-kernels]").evaluate(how) == "auto"
 
 
-def test_without_python_weights_are_shown_and_not_changed(show: Show) -> None:
+def test_without_python_weights_are_shown_and_not_changed(show: ShowViews) -> None:
     torch.manual_seed(4)
     conv = nn.Conv2d(1, 2, 3)
     views = open_filters(show, nn.Sequential(conv, nn.ReLU()), torch.randn(1, 1, 9, 8), "0")
@@ -292,7 +294,7 @@ def test_without_python_weights_are_shown_and_not_changed(show: Show) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_numbers_break_no_serious_rule_of_accessibility_and_can_be_read(
-    show: Show, sweep_widths: Callable[..., tuple[int, ...]], theme: str
+    show: ShowViews, sweep_widths: Callable[..., tuple[int, ...]], theme: str
 ) -> None:
     model = autoencoder(SEED)
     views = open_filters(show, model, torch.from_numpy(pictures(SEED)), "encoder.3")
@@ -308,7 +310,7 @@ def test_the_numbers_break_no_serious_rule_of_accessibility_and_can_be_read(
         page.set_viewport_size({"width": width, "height": 1000})
         views.wait_idle()
         assert accessibility_violations(page, theme) == [], width
-    assert faults_by_width(page, sweep_widths(620 if theme == "light" else 848)) == {}
+    assert layout_faults_by_width(page, sweep_widths(620 if theme == "light" else 848)) == {}
 
 
 def test_python_has_what_is_dragged_and_undo_brings_every_bit_back(
@@ -316,7 +318,7 @@ def test_python_has_what_is_dragged_and_undo_brings_every_bit_back(
 ) -> None:
     with new_notebook(lab, browser("llvmpipe")) as notebook:
         notebook.run(
-            IMPORTS
+            IMPORTS_CELL
             + f"model, x = autoencoder({SEED}), pictures({SEED})\nviewer = Viewer(model, x)\nviewer"
         )
         notebook.run("viewer.show('encoder.3', view='filters')")
@@ -346,7 +348,7 @@ def test_python_has_what_is_dragged_and_undo_brings_every_bit_back(
         expect(changed).to_have_text(f"1 of {weight.size} weights changed")
         expect(page.locator("canvas[data-corners='1']")).to_have_count(1)
         dragged = weight[0, 0, 1, 1] + 30 * 2 * np.abs(weight).max() / 100
-        page.wait_for_function(IS_CELL_VALUE, arg=[float(dragged)])
+        page.wait_for_function(IS_CELL_VALUE_SCRIPT, arg=[float(dragged)])
         assert focused_cell(page)[1:] == ("kernel 0, input 0, row 1, column 1", True)
         state = {key: value.clone() for key, value in before.items()}
         state[name][0, 0, 1, 1] = torch.from_numpy(

@@ -12,7 +12,7 @@ const GIVE_UP_MS = 60_000;
 
 interface BlobDownload {
   readonly data: Uint8Array<ArrayBuffer>;
-  readonly missingParts: Set<number>;
+  readonly missingChunks: Set<number>;
   isRetried: boolean;
 }
 
@@ -24,7 +24,7 @@ export interface RequestedBlobs {
 
 export interface BlobDownloadEvents {
   /** Request the listed chunks of a blob from Python, or all chunks if the list is empty. */
-  requestParts(hash: string, parts: number[]): void;
+  requestChunks(hash: string, parts: number[]): void;
   /** A chunk or blob has arrived. */
   onProgress(): void;
   onTimeout(text: string): void;
@@ -33,42 +33,43 @@ export interface BlobDownloadEvents {
 export class BlobDownloads {
   private readonly store: PageStore;
   private readonly events: BlobDownloadEvents;
-  private requested: RequestedBlobs = { hashes: new Set(), sizes: {} };
+  private requestedBlobs: RequestedBlobs = { hashes: new Set(), sizes: {} };
   private readonly retained = new Set<string>();
   /** Blobs that Python believes to be in this page. */
-  private readonly announced: Set<string>;
+  private readonly knownToPython: Set<string>;
   private readonly downloads = new Map<string, BlobDownload>();
-  private lastPartAt = 0;
+  private lastChunkAt = 0;
   private retryTimer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(store: PageStore, events: BlobDownloadEvents) {
     this.store = store;
     this.events = events;
-    this.announced = new Set(store.hashes);
+    this.knownToPython = new Set(store.hashes);
   }
 
   /** The blobs that Python doesn't need to send. */
-  get announcedHashes(): string[] {
-    return [...this.announced];
+  get hashesKnownToPython(): string[] {
+    return [...this.knownToPython];
   }
 
   /** Replace the set of blobs to download and retain; drop all others. */
-  request(wanted: RequestedBlobs): void {
-    this.requested = wanted;
+  setRequested(requestedBlobs: RequestedBlobs): void {
+    this.requestedBlobs = requestedBlobs;
     this.retainRequested();
     for (const hash of [...this.downloads.keys()])
-      if (!wanted.hashes.has(hash)) this.downloads.delete(hash);
-    for (const hash of wanted.hashes) {
+      if (!requestedBlobs.hashes.has(hash)) this.downloads.delete(hash);
+    for (const hash of requestedBlobs.hashes) {
       // Evicted from the store meanwhile; Python doesn't know.
-      if (!this.retained.has(hash) && this.announced.has(hash)) this.events.requestParts(hash, []);
-      this.announced.add(hash);
+      if (!this.retained.has(hash) && this.knownToPython.has(hash))
+        this.events.requestChunks(hash, []);
+      this.knownToPython.add(hash);
     }
-    this.lastPartAt = performance.now();
+    this.lastChunkAt = performance.now();
   }
 
   /** Retain every requested blob in the store; release all others. */
   retainRequested(): void {
-    const { hashes } = this.requested;
+    const { hashes } = this.requestedBlobs;
     for (const hash of hashes)
       if (!this.retained.has(hash) && this.store.retain(hash)) this.retained.add(hash);
     this.releaseWhere((hash) => !hashes.has(hash));
@@ -80,12 +81,12 @@ export class BlobDownloads {
   }
 
   receive({ blob, index, count, bytes }: BlobChunk, buffers: readonly MessageBuffer[]): void {
-    if (this.retained.has(blob) || !this.requested.hashes.has(blob)) return;
+    if (this.retained.has(blob) || !this.requestedBlobs.hashes.has(blob)) return;
     const data = bytesOf(buffers[0]);
     const length = Math.min(CHUNK, bytes - index * CHUNK);
     const parts = Math.max(1, Math.ceil(bytes / CHUNK));
     if (
-      bytes !== this.requested.sizes[blob] ||
+      bytes !== this.requestedBlobs.sizes[blob] ||
       count !== parts ||
       index >= parts ||
       data?.length !== length
@@ -93,7 +94,7 @@ export class BlobDownloads {
       warnOnce(`ignored part ${index + 1} of ${count} of ${blob}: its size is wrong`);
       return;
     }
-    this.lastPartAt = performance.now();
+    this.lastChunkAt = performance.now();
     if (parts === 1 && data.byteOffset % 4 === 0) {
       this.complete(blob, data);
       return;
@@ -102,14 +103,14 @@ export class BlobDownloads {
     if (arriving === undefined) {
       arriving = {
         data: new Uint8Array(bytes),
-        missingParts: new Set(Array.from({ length: parts }, (_, k) => k)),
+        missingChunks: new Set(Array.from({ length: parts }, (_, k) => k)),
         isRetried: false,
       };
       this.downloads.set(blob, arriving);
     }
     arriving.data.set(data, index * CHUNK);
-    arriving.missingParts.delete(index);
-    if (arriving.missingParts.size === 0) this.complete(blob, arriving.data);
+    arriving.missingChunks.delete(index);
+    if (arriving.missingChunks.size === 0) this.complete(blob, arriving.data);
     else this.events.onProgress();
   }
 
@@ -117,10 +118,10 @@ export class BlobDownloads {
   get progress(): { readonly done: number; readonly total: number } | undefined {
     const missing = this.missingHashes;
     if (missing.length === 0) return undefined;
-    const size = (hash: string) => this.requested.sizes[hash] ?? 0;
-    const total = [...this.requested.hashes].reduce((sum, hash) => sum + size(hash), 0);
+    const size = (hash: string) => this.requestedBlobs.sizes[hash] ?? 0;
+    const total = [...this.requestedBlobs.hashes].reduce((sum, hash) => sum + size(hash), 0);
     const left = missing.reduce((sum, hash) => {
-      const parts = this.downloads.get(hash)?.missingParts.size;
+      const parts = this.downloads.get(hash)?.missingChunks.size;
       return sum + (parts === undefined ? size(hash) : Math.min(size(hash), parts * CHUNK));
     }, 0);
     return { done: total - left, total };
@@ -143,11 +144,11 @@ export class BlobDownloads {
   }
 
   private get missingHashes(): string[] {
-    return [...this.requested.hashes].filter((hash) => !this.retained.has(hash));
+    return [...this.requestedBlobs.hashes].filter((hash) => !this.retained.has(hash));
   }
 
-  private releaseWhere(which: (hash: string) => boolean): void {
-    for (const hash of [...this.retained].filter(which)) {
+  private releaseWhere(shouldRelease: (hash: string) => boolean): void {
+    for (const hash of [...this.retained].filter(shouldRelease)) {
       this.retained.delete(hash);
       this.store.release(hash);
     }
@@ -161,15 +162,15 @@ export class BlobDownloads {
   }
 
   private retryMissing(): void {
-    const quiet = performance.now() - this.lastPartAt;
+    const quiet = performance.now() - this.lastChunkAt;
     const missing = this.missingHashes;
     for (const blob of missing) {
       const arriving = this.downloads.get(blob) ?? {
-        missingParts: new Set<number>(),
+        missingChunks: new Set<number>(),
         isRetried: false,
       };
       if (!this.downloads.has(blob) || !arriving.isRetried) {
-        if (quiet < 2 * RETRY_MS) this.events.requestParts(blob, [...arriving.missingParts]);
+        if (quiet < 2 * RETRY_MS) this.events.requestChunks(blob, [...arriving.missingChunks]);
         arriving.isRetried = true;
       }
     }

@@ -9,20 +9,20 @@ const GIVE_UP_MS = 60_000;
 type Bytes = Uint8Array<ArrayBuffer>;
 
 interface PendingBlob {
-  readonly parts: Map<number, Bytes>;
-  count: number;
+  readonly chunks: Map<number, Bytes>;
+  chunkCount: number;
   /** Time of the last chunk, by performance.now(). */
-  lastHeardAt: number;
+  lastChunkAt: number;
   readonly promise: Promise<Bytes>;
   settle(data: Bytes | Error): void;
 }
 
 export class BlobRequests {
-  private readonly requestParts: (blob: string, parts: number[]) => void;
+  private readonly requestChunks: (blob: string, parts: number[]) => void;
   private readonly pending = new Map<string, PendingBlob>();
 
-  constructor(ask: (blob: string, parts: number[]) => void) {
-    this.requestParts = ask;
+  constructor(requestChunks: (blob: string, parts: number[]) => void) {
+    this.requestChunks = requestChunks;
   }
 
   /** Request a blob; reject if it doesn't arrive. */
@@ -31,9 +31,9 @@ export class BlobRequests {
     if (known !== undefined) return known.promise;
     const { promise: come, resolve, reject } = withResolvers<Bytes>();
     const one: PendingBlob = {
-      parts: new Map(),
-      count: 0,
-      lastHeardAt: performance.now(),
+      chunks: new Map(),
+      chunkCount: 0,
+      lastChunkAt: performance.now(),
       promise: come,
       settle: (data) => {
         clearInterval(timer);
@@ -44,20 +44,20 @@ export class BlobRequests {
     };
     let asked = false;
     const timer = setInterval(() => {
-      const quiet = performance.now() - one.lastHeardAt;
+      const quiet = performance.now() - one.lastChunkAt;
       if (quiet > GIVE_UP_MS) {
         one.settle(
           new Error("Python has not sent the data. It is busy, or the data no longer exists."),
         );
       } else if (quiet > RETRY_MS && !asked) {
         asked = true; // once: a busy Python would send the whole blob for each request
-        const all = Array.from({ length: one.count }, (_, k) => k);
-        const missing = all.filter((k) => !one.parts.has(k));
-        this.requestParts(blob, missing);
+        const all = Array.from({ length: one.chunkCount }, (_, k) => k);
+        const missing = all.filter((k) => !one.chunks.has(k));
+        this.requestChunks(blob, missing);
       }
     }, RETRY_MS);
     this.pending.set(blob, one);
-    this.requestParts(blob, []);
+    this.requestChunks(blob, []);
     return come;
   }
 
@@ -65,19 +65,19 @@ export class BlobRequests {
     const one = this.pending.get(blob);
     const data = bytesOf(buffers[0]);
     if (one === undefined || data?.length !== Math.min(CHUNK, bytes - index * CHUNK)) return;
-    one.lastHeardAt = performance.now();
-    one.count = count;
-    one.parts.set(index, data);
-    if (one.parts.size < count) return;
+    one.lastChunkAt = performance.now();
+    one.chunkCount = count;
+    one.chunks.set(index, data);
+    if (one.chunks.size < count) return;
     const whole = new Uint8Array(bytes);
-    for (const [k, piece] of one.parts) whole.set(piece, k * CHUNK);
+    for (const [k, piece] of one.chunks) whole.set(piece, k * CHUNK);
     one.settle(whole);
   }
 
   /** Reject the pending request for this blob, or for all blobs. */
-  cancel(blob?: string, why = "the request was cancelled"): void {
+  cancel(blob?: string, reason = "the request was cancelled"): void {
     for (const [name, one] of [...this.pending])
-      if (blob === undefined || name === blob) one.settle(new Error(why));
+      if (blob === undefined || name === blob) one.settle(new Error(reason));
   }
 }
 

@@ -4,7 +4,7 @@ import type { AnyModel } from "@anywidget/types";
 import { effect } from "@preact/signals";
 import { createEngine } from "../engine/engine.ts";
 import { pageStore } from "../engine/page_store.ts";
-import { ParityScheduler } from "../engine/parity_schedule.ts";
+import { ParityScheduler } from "../engine/parity_check_schedule.ts";
 import type { Engine, InputOverride, NetworkContent } from "../engine/types.ts";
 import { type ExampleMismatch, findMismatches, readSamples } from "../engine/value_samples.ts";
 import type { Feature, FeatureInstance, MessageHandlers, ViewerHost } from "../features/feature.ts";
@@ -21,7 +21,7 @@ import {
   type Read,
   type VerifyResult,
 } from "../messages.ts";
-import { beforeKey } from "../plan/derived_values.ts";
+import { beforeEditsKey } from "../plan/derived_values.ts";
 import type { Edit } from "../plan/edits.ts";
 import type { Progress as EngineProgress, Patch, Runtime } from "../plan/runtime.ts";
 import { concatFloats } from "../plan/uniforms.ts";
@@ -30,7 +30,13 @@ import { createState, type ParityResult, type ViewerState } from "../state.ts";
 import { statuses } from "../status.ts";
 import { BlobDownloads } from "./blob_downloads.ts";
 import { BlobRequests } from "./blob_requests.ts";
-import { decodeMessage, decodePatches, decodeTexts, macrotask, warnOnce } from "./message_codec.ts";
+import {
+  decodeMessage,
+  decodePatches,
+  decodeStringList,
+  waitForMacrotask,
+  warnOnce,
+} from "./message_codec.ts";
 import { watchKernel } from "./notebook_host.ts";
 import { saveSnapshots } from "./notebook_snapshots.ts";
 import { PageReports } from "./page_reports.ts";
@@ -41,11 +47,11 @@ type Failure = Omit<PageFailure, "id">;
 
 type MessageHandler = (message: FromKernel, buffers: readonly MessageBuffer[]) => void;
 
-const PYTHON_GONE = "Python is not connected. Run the cell again.";
+const NOT_CONNECTED_TEXT = "Python is not connected. Run the cell again.";
 
 export class CommClient {
   readonly state: ViewerState;
-  private readonly page = randomPageName();
+  private readonly pageId = randomPageId();
   private readonly model: AnyModel;
   private readonly reports: PageReports;
   private readonly engine: Engine;
@@ -57,14 +63,14 @@ export class CommClient {
   /** For each read, whether a feature still delays the reply. */
   private readonly readBlockers = new WeakMap<Read, () => boolean>();
   /** The fed input ends as soon as a later revision than this one is shown. */
-  private overrideEndsAfter: number | undefined;
+  private overrideEndsAfterRevision: number | undefined;
   private readonly cleanups: (() => void)[] = [];
-  private isReleased = false;
+  private isReleaseRequested = false;
   /** Python cannot work with this page. */
-  private isRefused = false;
+  private isRejected = false;
   private isClosed = false;
 
-  private latestState: Manifest | undefined;
+  private latestManifest: Manifest | undefined;
   /** Weight changes since the latest Manifest. */
   private patches: readonly Patch[] = [];
   /** The revision whose values the engine holds. */
@@ -78,7 +84,7 @@ export class CommClient {
   /** Values in which examples with equal inputs differ, as last sent to Python. */
   private knownMismatches = new Set<string>();
   /** The last edits passed to the engine, applied or refused. */
-  private engineEdits: readonly Edit[] = [];
+  private submittedEdits: readonly Edit[] = [];
   /** The active edits as the parity check identifies them. */
   private serializedEdits: string | null = "";
   /** The parity result of this Plan's last sampled check; it stays valid when other inputs arrive. */
@@ -89,46 +95,51 @@ export class CommClient {
 
   constructor(model: AnyModel, runtime: Runtime, features: readonly Feature[]) {
     this.model = model;
-    const { page } = this;
+    const { pageId } = this;
     this.engine = createEngine(runtime, {
       onProgress: (progress) => this.reportProgress(progress),
-      onLost: () => {
+      onContextLost: () => {
         this.state.status.value = statuses.lost(this.state.plan.value?.layers.length ?? 0);
-        this.reports.reportHealth();
+        this.reports.reportContextHealth();
       },
-      onRestored: () => {
+      onContextRestored: () => {
         this.shownRevision = -1;
         void this.runWork();
       },
-      onTimed: (run) => this.reports.reportRun(run, this.shownRevision, true),
+      onRunTimed: (run) => this.reports.reportRun(run, this.shownRevision, true),
       onRunRate: (running, runsPerSecond) =>
-        this.reports.send({ type: "runrate", page, running, runs_per_second: runsPerSecond }),
+        this.reports.send({
+          type: "runrate",
+          page: pageId,
+          running,
+          runs_per_second: runsPerSecond,
+        }),
       isBusy: () => this.isWorking,
     });
     this.state = createState(features, this.engine.signals);
-    this.reports = new PageReports(model, page, this.engine, this.state, {
-      heldBlobs: () => this.blobDownloads.announcedHashes,
+    this.reports = new PageReports(model, pageId, this.engine, this.state, {
+      cachedBlobHashes: () => this.blobDownloads.hashesKnownToPython,
       onDisconnected: () => this.disconnect(),
     });
     this.blobDownloads = new BlobDownloads(this.store, {
-      requestParts: (blob, chunks) =>
-        this.reports.send({ type: "requestblob", page, blob, chunks }),
+      requestChunks: (blob, chunks) =>
+        this.reports.send({ type: "requestblob", page: pageId, blob, chunks }),
       onProgress: () => void this.runWork(),
       onTimeout: (text) => {
-        this.reports.clearStage();
+        this.reports.clearProgress();
         this.reportFailure(this.createFailure("data", text));
       },
     });
     this.readReplies = new ReadReplies({
-      send: (reply, data) => this.reports.send({ type: "reply", page, ...reply }, [data]),
-      onProgress: (done, total) => this.reports.setStage("reading", done, total),
+      send: (reply, data) => this.reports.send({ type: "reply", page: pageId, ...reply }, [data]),
+      onProgress: (done, total) => this.reports.setProgress("reading", done, total),
       captureView: () => {
-        const [screen] = this.state.viewCaptures;
+        const [screen] = this.state.viewCaptureCallbacks;
         return screen?.() ?? Promise.reject(new Error("this page shows no view of it"));
       },
     });
     this.parityScheduler = new ParityScheduler(this.engine, {
-      isReady: () => this.isCheckable,
+      isReadyToCheck: () => this.canCheckParity,
       requestCheck: () => {
         this.dueProbe = this.currentProbe?.probe;
         void this.runWork();
@@ -136,7 +147,7 @@ export class CommClient {
       hasNewMismatch: () => this.hasNewMismatch(),
     });
     this.blobRequests = new BlobRequests((blob, chunks) =>
-      this.reports.send({ type: "requestblob", page, blob, chunks }),
+      this.reports.send({ type: "requestblob", page: pageId, blob, chunks }),
     );
     this.features = features.flatMap((feature) => feature.start?.(this.host()) ?? []);
     this.listen("msg:custom", (content: unknown, buffers: readonly MessageBuffer[]) =>
@@ -150,7 +161,7 @@ export class CommClient {
       watchKernel(model, () => this.disconnect()),
       effect(() => {
         this.state.engineEdits.value;
-        this.state.withoutEdits.value;
+        this.state.areEditsBypassed.value;
         this.state.earlierWeights.value;
         void this.runWork();
       }),
@@ -163,24 +174,24 @@ export class CommClient {
       }),
     );
     this.state.setPrecision.value = (precision) =>
-      this.reports.send({ type: "setprecision", page, precision });
-    this.showUnavailable();
+      this.reports.send({ type: "setprecision", page: pageId, precision });
+    this.showDeviceUnavailable();
     this.reports.sendHello();
-    this.reports.reportPointer();
+    this.reports.startPointerReports();
   }
 
   /** Mount a view. Returns the callback that unmounts it. */
   addView(): () => void {
     const leave = this.engine.addView();
-    this.isReleased = false;
-    this.reports.reportHealth();
+    this.isReleaseRequested = false;
+    this.reports.reportContextHealth();
     void this.runWork();
     let here = true;
     return () => {
       if (!here) return;
       here = false;
       leave();
-      if (!this.isClosed) this.reports.reportHealth();
+      if (!this.isClosed) this.reports.reportContextHealth();
       void this.runWork();
     };
   }
@@ -190,7 +201,7 @@ export class CommClient {
     this.isClosed = true;
     this.reports.dispose();
     for (const undo of this.cleanups) undo();
-    this.blobRequests.cancel(undefined, PYTHON_GONE);
+    this.blobRequests.cancel(undefined, NOT_CONNECTED_TEXT);
     this.readReplies.clear();
     this.blobDownloads.stop();
     this.engine.dispose();
@@ -209,7 +220,7 @@ export class CommClient {
     this.parityScheduler.dispose();
     this.state.setPrecision.value = null;
     this.reports.stopTimers();
-    this.blobRequests.cancel(undefined, PYTHON_GONE);
+    this.blobRequests.cancel(undefined, NOT_CONNECTED_TEXT);
     this.blobDownloads.stop();
     this.readReplies.clear();
     this.showDisconnected();
@@ -229,7 +240,7 @@ export class CommClient {
   /** Report the engine's progress to Python and to the views. */
   private reportProgress({ stage, done, total }: EngineProgress): void {
     if (this.isClosed) return;
-    this.reports.setStage(stage === "run" ? "running" : "compiling", done, total);
+    this.reports.setProgress(stage === "run" ? "running" : "compiling", done, total);
     if (stage === "compile") {
       this.compilingSince ||= performance.now();
       const seconds = (performance.now() - this.compilingSince) / 1000;
@@ -250,7 +261,7 @@ export class CommClient {
   }
 
   private readonly messageHandlers: MessageHandlers = {
-    manifest: (message) => this.receiveState(message),
+    manifest: (message) => this.receiveManifest(message),
     patches: (message, buffers) => this.receivePatches(message, buffers),
     blobchunk: (message, buffers) => {
       this.blobDownloads.receive(message, buffers);
@@ -260,8 +271,8 @@ export class CommClient {
     readdone: ({ read }) => this.readReplies.finish(read),
     verifyresult: (message) => this.receiveVerdict(message),
     probe: (message) => {
-      if (message.page !== this.page || this.latestState === undefined) return;
-      const { plan } = this.latestState;
+      if (message.page !== this.pageId || this.latestManifest === undefined) return;
+      const { plan } = this.latestManifest;
       if (this.currentProbe?.plan !== plan) {
         this.knownMismatches.clear();
         this.parityScheduler.restart();
@@ -271,30 +282,34 @@ export class CommClient {
       void this.runWork();
     },
     releasememory: () => {
-      this.isReleased = true;
+      this.isReleaseRequested = true;
       void this.runWork();
     },
     rejectpage: ({ page, title, text }) => {
-      if (page !== this.page) return;
+      if (page !== this.pageId) return;
       this.reports.stopHello();
-      this.isRefused = true;
+      this.isRejected = true;
       this.state.status.value = statuses.failed(title, text);
     },
   };
 
-  private receiveState(state: Manifest): void {
+  private receiveManifest(manifest: Manifest): void {
     this.reports.stopHello();
-    if (this.isRefused) return; // the message is for another page
-    if (this.latestState !== undefined && state.revision < this.latestState.revision) return;
-    if (state.plan !== this.latestState?.plan)
+    if (this.isRejected) return; // the message is for another page
+    if (this.latestManifest !== undefined && manifest.revision < this.latestManifest.revision)
+      return;
+    if (manifest.plan !== this.latestManifest?.plan)
       this.sampledParity = this.state.earlierWeights.value = null;
-    if (state.revision !== this.latestState?.revision) {
+    if (manifest.revision !== this.latestManifest?.revision) {
       this.state.parity.value = this.sampledParity;
       this.patches = []; // the new weights already contain them
       this.state.weightOverrides.value = undefined;
     }
-    this.latestState = state;
-    this.blobDownloads.request({ hashes: this.requiredBlobs(state), sizes: state.sizes });
+    this.latestManifest = manifest;
+    this.blobDownloads.setRequested({
+      hashes: this.requiredBlobs(manifest),
+      sizes: manifest.sizes,
+    });
     void this.runWork();
   }
 
@@ -304,13 +319,13 @@ export class CommClient {
    */
   private applyRevision(
     { base, revision }: Pick<Patches, "base" | "revision">,
-    take: () => boolean,
+    apply: () => boolean,
   ): void {
-    const { latestState } = this;
-    if (latestState === undefined || revision <= latestState.revision) return;
-    if (base !== latestState.revision) this.reports.sendHello();
-    else if (take()) {
-      this.latestState = { ...latestState, revision };
+    const { latestManifest } = this;
+    if (latestManifest === undefined || revision <= latestManifest.revision) return;
+    if (base !== latestManifest.revision) this.reports.sendHello();
+    else if (apply()) {
+      this.latestManifest = { ...latestManifest, revision };
       void this.runWork();
     }
   }
@@ -331,9 +346,9 @@ export class CommClient {
   // Features
 
   private host(): ViewerHost {
-    const { page, model, state, engine, blobRequests } = this;
+    const { pageId, model, state, engine, blobRequests } = this;
     return {
-      page,
+      pageId,
       state,
       engine,
       python: {
@@ -345,25 +360,33 @@ export class CommClient {
       blob: (name) =>
         state.isConnected.peek()
           ? blobRequests.fetch(name)
-          : Promise.reject(new Error(PYTHON_GONE)),
+          : Promise.reject(new Error(NOT_CONNECTED_TEXT)),
       release: (name) => blobRequests.cancel(name),
       feed: (fed, taken) => this.overrideInput(fed, taken),
       read: (key) => engine.read(key),
     };
   }
 
-  private async overrideInput(fed: InputOverride | null, taken = false): Promise<void> {
-    this.overrideEndsAfter = undefined;
-    if (fed !== null) return this.engine.overrideInput(fed);
-    this.overrideEndsAfter = taken ? (this.latestState?.revision ?? -1) : Number.NEGATIVE_INFINITY;
+  private async overrideInput(
+    newOverride: InputOverride | null,
+    isTakenOver = false,
+  ): Promise<void> {
+    this.overrideEndsAfterRevision = undefined;
+    if (newOverride !== null) return this.engine.overrideInput(newOverride);
+    this.overrideEndsAfterRevision = isTakenOver
+      ? (this.latestManifest?.revision ?? -1)
+      : Number.NEGATIVE_INFINITY;
     void this.runWork();
   }
 
   /** End the input override once a later revision is shown. */
   private async endOverride(): Promise<void> {
-    if (this.overrideEndsAfter === undefined || this.shownRevision <= this.overrideEndsAfter)
+    if (
+      this.overrideEndsAfterRevision === undefined ||
+      this.shownRevision <= this.overrideEndsAfterRevision
+    )
       return;
-    this.overrideEndsAfter = undefined;
+    this.overrideEndsAfterRevision = undefined;
     await this.engine.overrideInput(null);
   }
 
@@ -383,12 +406,12 @@ export class CommClient {
   }
 
   private receiveRead(read: Read): void {
-    if (!["", this.page].includes(read.page) || !this.readReplies.receive(read)) return;
+    if (!["", this.pageId].includes(read.page) || !this.readReplies.receive(read)) return;
     const held = this.features.flatMap((feature) => feature.onRead?.() ?? []);
     this.readBlockers.set(read, () => held.some((one) => one()));
     // Python sends the Manifest before the read, so the Manifest was lost.
-    if (read.revision > (this.latestState?.revision ?? -1)) this.reports.sendHello();
-    this.engine.expedite();
+    if (read.revision > (this.latestManifest?.revision ?? -1)) this.reports.sendHello();
+    this.engine.expediteRun();
     void this.runWork();
   }
 
@@ -396,7 +419,7 @@ export class CommClient {
     const { page, revision, reference, layers, non_finite, edits, note, float16_overflow } =
       verdict;
     const isSampled = page !== "";
-    if (isSampled ? page !== this.page : revision !== this.latestState?.revision) return;
+    if (isSampled ? page !== this.pageId : revision !== this.latestManifest?.revision) return;
     // The verdict is for edits other than the current ones.
     if (isSampled && edits !== serializeActiveEdits(this.state)) return;
     const isWithEdits = edits !== "";
@@ -407,8 +430,8 @@ export class CommClient {
       note,
       float16_overflow,
       isSampled,
-      isWithEdits,
-      time: Date.now(),
+      hasReplayedEdits: isWithEdits,
+      checkedAtMs: Date.now(),
     };
     if (isSampled) this.sampledParity = parity;
     if (!isSampled || this.state.parity.peek()?.isSampled !== false)
@@ -425,7 +448,7 @@ export class CommClient {
     while (this.hasNewWork && !this.isClosed) {
       this.hasNewWork = false;
       try {
-        await this.workStep();
+        await this.runWorkStep();
       } catch (error) {
         this.handleError(error);
       }
@@ -433,10 +456,10 @@ export class CommClient {
     this.isWorking = false;
   }
 
-  private async workStep(): Promise<void> {
-    const state = this.latestState;
+  private async runWorkStep(): Promise<void> {
+    const state = this.latestManifest;
     if (state === undefined) return;
-    if (this.isUnused && this.readReplies.unanswered.length === 0) {
+    if (this.isEngineUnused && this.readReplies.unansweredReads.length === 0) {
       this.releaseEngine();
       return;
     }
@@ -449,24 +472,24 @@ export class CommClient {
       this.showSnapshot(state);
       return;
     }
-    if (engine.device.isLost) return; // see onRestored
+    if (engine.device.isLost) return; // see onContextRestored
     if (state.classes !== this.classNamesBlob) {
       this.classNamesBlob = state.classes;
-      this.state.classNames.value = decodeTexts(this.store.get(state.classes));
+      this.state.classNames.value = decodeStringList(this.store.get(state.classes));
     }
     // Edits first: the next run includes them.
     await this.applyEdits();
-    await this.showState(state);
+    await this.showManifest(state);
     await this.applyEdits(); // if nothing was shown before, invalid edits show only now
     if (this.shownRevision < 0 || this.isClosed) return;
     await this.endOverride();
-    for (const read of this.readReplies.unanswered) {
-      if (!this.hasEdits(this.state.engineEdits.peek())) {
+    for (const read of this.readReplies.unansweredReads) {
+      if (!this.hasSubmitted(this.state.engineEdits.peek())) {
         this.hasNewWork = true; // they arrived before this read, while others were being applied
         return;
       }
       if (this.readBlockers.get(read)?.()) {
-        this.reports.setStage("receiving", 0, 1);
+        this.reports.setProgress("receiving", 0, 1);
         return; // the input that the read refers to has not arrived yet
       }
       // All values come from one run, even while a source is live or the network trains.
@@ -474,12 +497,12 @@ export class CommClient {
         .withSession(() => this.readReplies.readAndReply(engine, read, this.shownRevision))
         .catch((error) => this.failRead(read, error));
     }
-    this.reports.clearStage();
+    this.reports.clearProgress();
     if (this.state.isConnected.value) this.state.status.value = statuses.ready();
     else this.showDisconnected();
-    if (this.isUnused) this.releaseEngine();
+    if (this.isEngineUnused) this.releaseEngine();
     else await this.answerProbe(state);
-    engine.notifyIdle();
+    engine.scheduleRunTiming();
   }
 
   /** Whether all required blobs are in the page; otherwise report progress and schedule retries. */
@@ -489,7 +512,7 @@ export class CommClient {
     this.blobDownloads.stopRetries();
     const { progress } = this.blobDownloads;
     if (progress === undefined) return true;
-    this.reports.setStage("receiving", progress.done, progress.total);
+    this.reports.setProgress("receiving", progress.done, progress.total);
     // Checked again: Python may have disconnected during the report.
     if (isConnected.peek()) {
       this.state.status.value = statuses.receiving(progress.done, progress.total);
@@ -499,18 +522,18 @@ export class CommClient {
   }
 
   /** Let the engine show and run this Manifest. */
-  private async showState(state: Manifest): Promise<void> {
+  private async showManifest(manifest: Manifest): Promise<void> {
     const { engine } = this;
-    const { plan, weights, inputs, revision } = state;
-    const isAsked = this.readReplies.unanswered.length > 0;
+    const { plan: planHash, weights: weightHashes, inputs: inputHashes, revision } = manifest;
+    const isAsked = this.readReplies.unansweredReads.length > 0;
     const { weightOverrides: now, earlierWeights } = this.state;
     // Reads return values for the current weights, even while a view shows earlier weights.
     const weightOverrides = (isAsked ? null : earlierWeights.peek()) ?? now.peek();
     this.hasNewWork ||= isAsked && earlierWeights.peek() !== null;
     const content: NetworkContent = {
-      plan,
-      weights,
-      inputs,
+      planHash,
+      weightHashes,
+      inputHashes,
       patches: this.patches,
       weightOverrides,
     };
@@ -519,7 +542,7 @@ export class CommClient {
       weightOverrides === engine.currentContent?.weightOverrides
     )
       return;
-    const urgent = this.readReplies.unanswered.length > 0;
+    const urgent = this.readReplies.unansweredReads.length > 0;
     // While an input is overridden, the new revision is Python adopting that input: no rerun is needed.
     const rerun = this.shownRevision >= 0 && this.state.inputOverride.peek() === null;
     await engine.show(content, { urgent, rerun });
@@ -527,23 +550,23 @@ export class CommClient {
     this.shownRevision = revision;
     const run = this.state.run.peek();
     if (run !== null) this.reports.reportRun(run, revision, false);
-    this.reports.reportHealth();
+    this.reports.reportContextHealth();
   }
 
   /** Whether the engine already has these edits. */
-  private hasEdits(edits: readonly Edit[]): boolean {
-    return edits === this.engineEdits || edits.length + this.engineEdits.length === 0;
+  private hasSubmitted(edits: readonly Edit[]): boolean {
+    return edits === this.submittedEdits || edits.length + this.submittedEdits.length === 0;
   }
 
   /** Pass the current edits to the engine; if it rejects them, it keeps the previous ones. */
   private async applyEdits(): Promise<void> {
-    const { engineEdits, featureEdits, withoutEdits, editError } = this.state;
+    const { engineEdits, featureEdits, areEditsBypassed, editError } = this.state;
     // Reads return values with the edits applied, even while a view shows the network without them.
-    const without = withoutEdits.peek() && this.readReplies.unanswered.length === 0;
+    const without = areEditsBypassed.peek() && this.readReplies.unansweredReads.length === 0;
     const edits = (without ? featureEdits : engineEdits).peek();
-    this.hasNewWork ||= withoutEdits.peek() !== without;
-    if (this.hasEdits(edits)) return;
-    if (this.engine.currentContent !== undefined) this.engineEdits = edits;
+    this.hasNewWork ||= areEditsBypassed.peek() !== without;
+    if (this.hasSubmitted(edits)) return;
+    if (this.engine.currentContent !== undefined) this.submittedEdits = edits;
     try {
       await this.engine.setEdits(edits);
       editError.value = "";
@@ -557,21 +580,21 @@ export class CommClient {
 
   /** Free the engine. A view that is mounted later finds the blobs that are still in the page's store. */
   private releaseEngine(): void {
-    this.engine.release();
+    this.engine.unloadContent();
     this.shownRevision = -1;
-    this.reports.clearStage();
-    this.reports.reportHealth();
+    this.reports.clearProgress();
+    this.reports.reportContextHealth();
     if (!this.state.isConnected.peek()) this.blobDownloads.releaseAll();
   }
 
   /** Send samples for the parity check when the engine is idle; newer work goes first. */
-  private async answerProbe(state: Manifest): Promise<void> {
+  private async answerProbe(manifest: Manifest): Promise<void> {
     const { engine, dueProbe } = this;
     if (dueProbe === undefined) return;
-    const bands = dueProbe.keys.map((key, k) => ({ key, bands: dueProbe.spans[k] ?? [] }));
+    const bands = dueProbe.keys.map((key, k) => ({ key, spans: dueProbe.spans[k] ?? [] }));
     const isFree = (): boolean =>
-      this.readReplies.unanswered.length === 0 &&
-      this.latestState === state &&
+      this.readReplies.unansweredReads.length === 0 &&
+      this.latestManifest === manifest &&
       !this.isClosed &&
       this.dueProbe === dueProbe;
     try {
@@ -579,19 +602,19 @@ export class CommClient {
         const edits = serializeActiveEdits(this.state);
         // Wait until the edits and the current weights are active again.
         if (edits === null || this.state.earlierWeights.peek() !== null) return;
-        if (!this.hasEdits(this.state.engineEdits.peek())) return;
-        await macrotask();
-        const { equalExamples, overriddenInput: fed } = engine;
+        if (!this.hasSubmitted(this.state.engineEdits.peek())) return;
+        await waitForMacrotask();
+        const { equalExamples, overriddenInputKey: fed } = engine;
         const samples = await readSamples(session, bands, isFree);
         if (samples === undefined) return;
         const found =
           equalExamples && edits === "" ? await findMismatches(session, equalExamples, isFree) : [];
         if (found === undefined) return;
-        if (fed !== "") samples.push((await session.read(beforeKey(fed))).slice());
+        if (fed !== "") samples.push((await session.read(beforeEditsKey(fed))).slice());
         if (!isFree()) return;
         this.dueProbe = undefined;
         this.sendSamples(concatFloats(samples).buffer, edits, fed, found);
-        this.parityScheduler.checkDone();
+        this.parityScheduler.markCheckDone();
       });
     } catch (error) {
       if (this.dueProbe === dueProbe) this.dueProbe = undefined;
@@ -605,7 +628,7 @@ export class CommClient {
     sourceInput: string,
     mismatches: readonly ExampleMismatch[],
   ): void {
-    const { page, shownRevision: revision } = this;
+    const { pageId, shownRevision: revision } = this;
     const { byteLength: bytes } = data;
     if (bytes > MAX_PROBED) return;
     for (const [key] of mismatches) this.knownMismatches.add(key);
@@ -614,18 +637,28 @@ export class CommClient {
       source_input: sourceInput,
       example_mismatches: mismatches.slice(0, MOST_APART),
     };
-    const whole = { type: "probereply", page, revision, count, bytes, edits, ...found } as const;
+    const whole = {
+      type: "probereply",
+      page: pageId,
+      revision,
+      count,
+      bytes,
+      edits,
+      ...found,
+    } as const;
     for (let chunk = 0; chunk < count; chunk++)
       this.reports.send({ ...whole, chunk }, [data.slice(chunk * CHUNK, (chunk + 1) * CHUNK)]);
   }
 
   /** Whether the current numbers can be compared with Python's and no run is in flight. */
-  private get isCheckable(): boolean {
-    const { currentProbe, latestState, engine } = this;
+  private get canCheckParity(): boolean {
+    const { currentProbe, latestManifest, engine } = this;
     const { isConnected, weightActivity, earlierWeights } = this.state;
     const isChanging = weightActivity.peek() === "changing";
     const isHere =
-      latestState !== undefined && currentProbe?.plan === latestState.plan && isConnected.peek();
+      latestManifest !== undefined &&
+      currentProbe?.plan === latestManifest.plan &&
+      isConnected.peek();
     const isShown = engine.currentContent !== undefined && engine.device?.isLost !== true;
     return (
       isHere &&
@@ -641,10 +674,10 @@ export class CommClient {
     if (
       engine.equalExamples === undefined ||
       serializeActiveEdits(state) !== "" ||
-      !this.hasEdits([])
+      !this.hasSubmitted([])
     )
       return false;
-    const isFree = () => this.readReplies.unanswered.length === 0 && !this.isClosed;
+    const isFree = () => this.readReplies.unansweredReads.length === 0 && !this.isClosed;
     const found = await engine.withSession(async (session) => {
       const { equalExamples } = engine;
       return equalExamples && findMismatches(session, equalExamples, isFree);
@@ -656,28 +689,28 @@ export class CommClient {
    * Whether the engine can be freed: no view is mounted, and Python has disconnected or closed the model. Weight
    * changes in the page keep it alive.
    */
-  private get isUnused(): boolean {
+  private get isEngineUnused(): boolean {
     const left =
-      (this.isReleased && this.state.weightActivity.peek() === "") ||
+      (this.isReleaseRequested && this.state.weightActivity.peek() === "") ||
       !this.state.isConnected.peek();
     return this.engine.viewCount === 0 && left;
   }
 
   // Browsers without WebGL2, and failures
 
-  private showUnavailable(): void {
-    const { unavailable } = this.engine;
-    if (unavailable === undefined) return;
-    const found = `${unavailable.message} (${unavailable.detail})`;
-    this.state.status.value = statuses.unsupported(unavailable.reason, found);
+  private showDeviceUnavailable(): void {
+    const { deviceError } = this.engine;
+    if (deviceError === undefined) return;
+    const found = `${deviceError.message} (${deviceError.detail})`;
+    this.state.status.value = statuses.unsupported(deviceError.reason, found);
   }
 
   /** For a browser that cannot run the network: show the network's layers and Python's snapshot image. */
-  private showSnapshot(state: Manifest): void {
-    this.reports.clearStage();
-    this.engine.showPlan(state.plan);
-    this.showUnavailable();
-    const png = this.store.get(state.snapshot);
+  private showSnapshot(manifest: Manifest): void {
+    this.reports.clearProgress();
+    this.engine.publishPlan(manifest.plan);
+    this.showDeviceUnavailable();
+    const png = this.store.get(manifest.snapshot);
     if (png !== undefined) {
       if (this.state.snapshotUrl.value !== null) URL.revokeObjectURL(this.state.snapshotUrl.value);
       this.state.snapshotUrl.value = URL.createObjectURL(new Blob([png], { type: "image/png" }));
@@ -694,7 +727,7 @@ export class CommClient {
   }
 
   private handleError(error: unknown): void {
-    this.reports.clearStage();
+    this.reports.clearProgress();
     this.compilingSince = 0;
     const failure = this.toFailure(error);
     if (failure !== undefined) this.reportFailure(failure);
@@ -706,19 +739,19 @@ export class CommClient {
     // Compare by name: another bundle's copy of these classes may have opened the device.
     const { name, message } = error instanceof Error ? error : new Error(String(error));
     if (name === "SessionClosed") return undefined;
-    if (name === "ContextLostError" || this.engine.device?.isLost) return undefined; // see onRestored
+    if (name === "ContextLostError" || this.engine.device?.isLost) return undefined; // see onContextRestored
     const device = name === "ShaderError" || name === "PlanError";
     return this.createFailure(device ? "device" : "internal", message);
   }
 
   private createFailure(kind: PageFailure["kind"], text: string): Failure {
-    return { type: "pagefailure", page: this.page, kind, text: text.slice(0, 10_000) };
+    return { type: "pagefailure", page: this.pageId, kind, text: text.slice(0, 10_000) };
   }
 
   private reportFailure(failure: Failure): void {
     this.state.status.value = statuses.failed("This page can’t run the network", failure.text);
     this.reports.send({ ...failure, id: "" });
-    for (const { id } of this.readReplies.unanswered) {
+    for (const { id } of this.readReplies.unansweredReads) {
       this.readReplies.finish(id);
       this.reports.send({ ...failure, id });
     }
@@ -726,7 +759,7 @@ export class CommClient {
 }
 
 /** A random page name. Not crypto.randomUUID: pages served over plain http don't have it. */
-function randomPageName(): string {
+function randomPageId(): string {
   const numbers = crypto.getRandomValues(new Uint32Array(4));
   return [...numbers].map((n) => n.toString(16).padStart(8, "0")).join("");
 }

@@ -42,7 +42,7 @@ export function decodePatches(
 }
 
 /** Decode a list of strings from a JSON blob; empty if the blob is not one. */
-export function decodeTexts(data: Uint8Array<ArrayBuffer> | undefined): readonly string[] {
+export function decodeStringList(data: Uint8Array<ArrayBuffer> | undefined): readonly string[] {
   try {
     const found: unknown = JSON.parse(new TextDecoder().decode(data));
     if (Array.isArray(found) && found.every((one) => typeof one === "string")) return found;
@@ -60,7 +60,7 @@ export function warnOnce(text: string): void {
 }
 
 /** Resolve in a new macrotask: unlike a timer, without delay and in hidden tabs too. */
-export function macrotask(): Promise<void> {
+export function waitForMacrotask(): Promise<void> {
   const { port1, port2 } = new MessageChannel();
   return new Promise((resolve) => {
     port1.onmessage = () => {
@@ -71,8 +71,8 @@ export function macrotask(): Promise<void> {
   });
 }
 
-/** Throttle: call `give` with the latest value, at most once per `ms` milliseconds. */
-export function throttle<T>(ms: number, give: (value: T) => void) {
+/** Throttle: call `callback` with the latest value, at most once per `intervalMs` milliseconds. */
+export function throttle<T>(intervalMs: number, callback: (value: T) => void) {
   let waiting: { readonly value: T } | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
   const next = (): void => {
@@ -80,8 +80,8 @@ export function throttle<T>(ms: number, give: (value: T) => void) {
     if (waiting === undefined) return;
     const { value } = waiting;
     waiting = undefined;
-    timer = setTimeout(next, ms);
-    give(value);
+    timer = setTimeout(next, intervalMs);
+    callback(value);
   };
   return {
     take(value: T): void {

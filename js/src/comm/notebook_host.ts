@@ -1,30 +1,30 @@
 // Information from the host application about itself and its kernel, if it exposes any.
 import type { AnyModel } from "@anywidget/types";
-import { fieldOf } from "../unknown_field.ts";
+import { readField } from "../unvalidated_field.ts";
 
 /** A Lumino signal of JupyterLab and Notebook 7. */
-interface HostSignal {
+interface LuminoSignal {
   connect(slot: (sender: unknown, what: unknown) => void): void;
   disconnect(slot: (sender: unknown, what: unknown) => void): void;
 }
 
 /**
- * Call `gone` when the kernel was shut down or has died for good: widgets are only notified of a restart. Returns a
- * callback that stops watching. A no-op if the host doesn't expose its kernel.
+ * Call `onKernelGone` when the kernel was shut down or has died for good: widgets are only notified of a restart.
+ * Returns a callback that stops watching. A no-op if the host doesn't expose its kernel.
  */
-export function watchKernel(model: AnyModel, gone: () => void): () => void {
-  const kernel = fieldOf(fieldOf(model, "widget_manager"), "kernel");
+export function watchKernel(model: AnyModel, onKernelGone: () => void): () => void {
+  const kernel = readField(readField(model, "widget_manager"), "kernel");
   const heard = (_: unknown, what: unknown): void => {
-    if (what === "dead") gone();
+    if (what === "dead") onKernelGone();
   };
   const pairs = [
-    [fieldOf(kernel, "statusChanged"), heard],
-    [fieldOf(kernel, "disposed"), gone],
+    [readField(kernel, "statusChanged"), heard],
+    [readField(kernel, "disposed"), onKernelGone],
   ] as const;
   const signals = pairs.filter(
-    (pair): pair is readonly [HostSignal, typeof heard] =>
-      typeof fieldOf(pair[0], "connect") === "function" &&
-      typeof fieldOf(pair[0], "disconnect") === "function",
+    (pair): pair is readonly [LuminoSignal, typeof heard] =>
+      typeof readField(pair[0], "connect") === "function" &&
+      typeof readField(pair[0], "disconnect") === "function",
   );
   for (const [signal, slot] of signals) signal.connect(slot);
   return () => {

@@ -3,13 +3,13 @@
 // output's snapshot image there. A no-op if the host doesn't expose its notebook.
 import type { AnyModel } from "@anywidget/types";
 import { SNAPSHOT_ALT, SNAPSHOT_CAPTION } from "../snapshot_text.ts";
-import { fieldOf } from "../unknown_field.ts";
+import { readField } from "../unvalidated_field.ts";
 
 const VIEW_MIME_TYPE = "application/vnd.jupyter.widget-view+json";
 const STATE_MIME_TYPE = "application/vnd.jupyter.widget-state+json";
 const SNAPSHOT_CLASS = "nbglcnn-snapshot";
 
-type Json = Readonly<Record<string, unknown>>;
+type JsonObject = Readonly<Record<string, unknown>>;
 
 /** The document context of JupyterLab and Notebook 7, from `widget_manager.context`. */
 interface NotebookContext {
@@ -26,7 +26,7 @@ interface NotebookContext {
 
 /** Write the Viewers' snapshots into the notebook on every save. Returns a callback that stops this. */
 export function saveSnapshots(model: AnyModel): () => void {
-  const context = contextOf(model);
+  const context = findNotebookContext(model);
   if (context === undefined) return () => undefined;
   const save = (_: unknown, state: string) => {
     if (state !== "started") return;
@@ -40,21 +40,21 @@ export function saveSnapshots(model: AnyModel): () => void {
   return () => context.saveState.disconnect(save);
 }
 
-function contextOf(model: AnyModel): NotebookContext | undefined {
-  const context = fieldOf(fieldOf(model, "widget_manager"), "context");
+function findNotebookContext(model: AnyModel): NotebookContext | undefined {
+  const context = readField(readField(model, "widget_manager"), "context");
   const has = (owner: string, name: string) =>
-    typeof fieldOf(fieldOf(context, owner), name) === "function";
+    typeof readField(readField(context, owner), name) === "function";
   const whole =
     has("saveState", "connect") && has("model", "toJSON") && has("model", "setMetadata");
   return whole && has("model", "getMetadata") ? (context as NotebookContext) : undefined;
 }
 
 function writeSnapshots({ model }: NotebookContext): void {
-  const widgets = objectOf(model.getMetadata("widgets"));
-  const saved = { version_major: 2, version_minor: 0, ...objectOf(widgets[STATE_MIME_TYPE]) };
+  const widgets = objectOrEmpty(model.getMetadata("widgets"));
+  const saved = { version_major: 2, version_minor: 0, ...objectOrEmpty(widgets[STATE_MIME_TYPE]) };
   // Drop our snapshots of removed outputs. A saved state of the Viewer itself could not be displayed.
-  const others = Object.entries(objectOf(fieldOf(saved, "state"))).filter(
-    ([, entry]) => !String(fieldOf(fieldOf(entry, "state"), "value")).includes(SNAPSHOT_CLASS),
+  const others = Object.entries(objectOrEmpty(readField(saved, "state"))).filter(
+    ([, entry]) => !String(readField(readField(entry, "state"), "value")).includes(SNAPSHOT_CLASS),
   );
   const pictures = snapshotWidgets(model.toJSON());
   if (pictures.length === 0 && !(STATE_MIME_TYPE in widgets)) return;
@@ -63,14 +63,14 @@ function writeSnapshots({ model }: NotebookContext): void {
 }
 
 /** An ipywidgets HTML widget with the output's PNG for each Viewer, keyed by the Viewer's model id. */
-function snapshotWidgets(notebook: unknown): [string, Json][] {
-  const found: [string, Json][] = [];
-  for (const cell of listOf(fieldOf(notebook, "cells"))) {
-    for (const output of listOf(fieldOf(cell, "outputs"))) {
-      const data = fieldOf(output, "data");
-      const id = fieldOf(fieldOf(data, VIEW_MIME_TYPE), "model_id");
-      const png = joinLines(fieldOf(data, "image/png"));
-      const isViewer = joinLines(fieldOf(data, "text/plain")).startsWith("Viewer of ");
+function snapshotWidgets(notebook: unknown): [string, JsonObject][] {
+  const found: [string, JsonObject][] = [];
+  for (const cell of listOrEmpty(readField(notebook, "cells"))) {
+    for (const output of listOrEmpty(readField(cell, "outputs"))) {
+      const data = readField(output, "data");
+      const id = readField(readField(data, VIEW_MIME_TYPE), "model_id");
+      const png = joinLines(readField(data, "image/png"));
+      const isViewer = joinLines(readField(data, "text/plain")).startsWith("Viewer of ");
       if (typeof id === "string" && png !== "" && isViewer) found.push([id, snapshotWidget(png)]);
     }
   }
@@ -82,7 +82,7 @@ function joinLines(text: unknown): string {
   return Array.isArray(text) ? text.join("") : typeof text === "string" ? text : "";
 }
 
-function snapshotWidget(png: string): Json {
+function snapshotWidget(png: string): JsonObject {
   const value =
     `<figure class="${SNAPSHOT_CLASS}" style="margin:0"><img alt="${SNAPSHOT_ALT}" style="max-width:100%" ` +
     `src="data:image/png;base64,${png.replace(/\s/g, "")}"/>` +
@@ -95,10 +95,10 @@ function snapshotWidget(png: string): Json {
   };
 }
 
-function objectOf(value: unknown): Json {
-  return typeof value === "object" && value !== null ? (value as Json) : {};
+function objectOrEmpty(value: unknown): JsonObject {
+  return typeof value === "object" && value !== null ? (value as JsonObject) : {};
 }
 
-function listOf(value: unknown): readonly unknown[] {
+function listOrEmpty(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }

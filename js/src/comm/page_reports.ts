@@ -23,14 +23,14 @@ const POINTER_INTERVAL_MS = 100;
 
 export interface PageReportEvents {
   /** Hashes of the blobs that are already in the page. */
-  heldBlobs(): string[];
+  cachedBlobHashes(): string[];
   /** Sending to Python failed. */
   onDisconnected(): void;
 }
 
 export class PageReports {
   private readonly model: AnyModel;
-  private readonly page: string;
+  private readonly pageId: string;
   private readonly engine: Engine;
   private readonly state: ViewerState;
   private readonly events: PageReportEvents;
@@ -38,23 +38,23 @@ export class PageReports {
   private readonly heartbeat: ReturnType<typeof setInterval>;
   private helloTimer: ReturnType<typeof setTimeout> | undefined;
   /** The last context health sent to Python, serialised. */
-  private lastHealth = "";
-  private stage: Pick<Progress, "stage" | "done" | "total"> | undefined;
+  private lastSentHealth = "";
+  private progress: Pick<Progress, "stage" | "done" | "total"> | undefined;
   private lastHeartbeatAt = 0;
 
   constructor(
     model: AnyModel,
-    page: string,
+    pageId: string,
     engine: Engine,
     state: ViewerState,
     events: PageReportEvents,
   ) {
     this.model = model;
-    this.page = page;
+    this.pageId = pageId;
     this.engine = engine;
     this.state = state;
     this.events = events;
-    this.heartbeat = setInterval(() => this.sendStage(), HEARTBEAT_MS);
+    this.heartbeat = setInterval(() => this.sendProgress(), HEARTBEAT_MS);
   }
 
   send(message: FromPage, buffers?: ArrayBuffer[]): void {
@@ -69,23 +69,23 @@ export class PageReports {
   }
 
   /** Send hello until Python replies with a Manifest: the message can get lost like any other. */
-  sendHello(wait = HELLO_RETRY_MS): void {
+  sendHello(retryMs = HELLO_RETRY_MS): void {
     clearTimeout(this.helloTimer);
-    const { device, unavailable } = this.engine;
+    const { device, deviceError } = this.engine;
     this.send({
       type: "hello",
-      page: this.page,
+      page: this.pageId,
       version: PACKAGE_VERSION,
       protocol: PROTOCOL,
-      cached_blobs: this.events.heldBlobs(),
+      cached_blobs: this.events.cachedBlobHashes(),
       renderer: device?.capabilities.renderer ?? "",
       target: device?.capabilities.target ?? null,
-      problem: unavailable === undefined ? "" : `${unavailable.message} (${unavailable.detail})`,
+      problem: deviceError === undefined ? "" : `${deviceError.message} (${deviceError.detail})`,
       browser: navigator.userAgent.slice(0, 1000),
       host: hostName(),
     });
     if (this.state.isConnected.peek()) {
-      this.helloTimer = setTimeout(() => this.sendHello(2 * wait), wait);
+      this.helloTimer = setTimeout(() => this.sendHello(2 * retryMs), retryMs);
     }
   }
 
@@ -95,15 +95,15 @@ export class PageReports {
   }
 
   /** Start to report the hover target. */
-  reportPointer(): void {
-    const { page } = this;
+  startPointerReports(): void {
+    const { pageId } = this;
     const pointed = throttle<HoverTarget | null>(POINTER_INTERVAL_MS, (target) =>
-      this.send({ type: "pointerhover", page, target }),
+      this.send({ type: "pointerhover", page: pageId, target }),
     );
     let first = true;
     this.cleanups.push(
       effect(() => {
-        const at = this.state.pointerSpot.value;
+        const at = this.state.hoverTarget.value;
         if (!first) pointed.take(at);
         first = false;
       }),
@@ -112,16 +112,16 @@ export class PageReports {
   }
 
   /** Report the state of the graphics context if it has changed. */
-  reportHealth(): void {
+  reportContextHealth(): void {
     const { bytes, contextLosses, viewCount, device } = this.engine;
-    const { page } = this;
+    const { pageId } = this;
     const lost = device?.isLost === true;
     const words = `${lost} ${contextLosses} ${bytes} ${viewCount}`;
-    if (words === this.lastHealth) return;
-    this.lastHealth = words;
+    if (words === this.lastSentHealth) return;
+    this.lastSentHealth = words;
     this.send({
       type: "contexthealth",
-      page,
+      page: pageId,
       lost,
       losses: contextLosses,
       bytes,
@@ -133,7 +133,7 @@ export class PageReports {
   reportRun({ ms, clock, passes }: RunInfo, revision: number, isRemeasured: boolean): void {
     this.send({
       type: "runreport",
-      page: this.page,
+      page: this.pageId,
       revision,
       ms,
       timing: clock,
@@ -143,14 +143,14 @@ export class PageReports {
   }
 
   /** Set the current stage; send it at once if the last message is older than HEARTBEAT_MS. */
-  setStage(stage: Progress["stage"], done: number, total: number): void {
-    this.stage = { stage, done, total };
-    if (performance.now() - this.lastHeartbeatAt > HEARTBEAT_MS) this.sendStage();
+  setProgress(stage: Progress["stage"], done: number, total: number): void {
+    this.progress = { stage, done, total };
+    if (performance.now() - this.lastHeartbeatAt > HEARTBEAT_MS) this.sendProgress();
   }
 
   /** End the current stage. */
-  clearStage(): void {
-    this.stage = undefined;
+  clearProgress(): void {
+    this.progress = undefined;
   }
 
   /** Stop all timers: Python has disconnected. */
@@ -164,9 +164,9 @@ export class PageReports {
     for (const undo of this.cleanups) undo();
   }
 
-  private sendStage(): void {
-    if (this.stage === undefined) return;
+  private sendProgress(): void {
+    if (this.progress === undefined) return;
     this.lastHeartbeatAt = performance.now();
-    this.send({ type: "progress", page: this.page, ...this.stage });
+    this.send({ type: "progress", page: this.pageId, ...this.progress });
   }
 }

@@ -1,19 +1,19 @@
 // Read requests from Python and their replies, kept until Python has received all chunks.
 import type { Engine } from "../engine/types.ts";
 import { CHUNK, type Read, type Reply } from "../messages.ts";
-import { beforeKey } from "../plan/derived_values.ts";
-import { macrotask } from "./message_codec.ts";
+import { beforeEditsKey } from "../plan/derived_values.ts";
+import { waitForMacrotask } from "./message_codec.ts";
 
 /** Sending blocks the page; yield to the event loop after this many bytes. */
 const YIELD_BYTES = 16 * 2 ** 20;
 /** Replies are cached this long to resend lost chunks, or until Python has all of them. */
-const KEEP_MS = 60_000;
+const REPLY_CACHE_MS = 60_000;
 
-type Bytes = Float32Array<ArrayBuffer> | Uint8Array<ArrayBuffer>;
+type ReplyValue = Float32Array<ArrayBuffer> | Uint8Array<ArrayBuffer>;
 
 interface CachedReply {
   readonly revision: number;
-  readonly values: readonly Bytes[];
+  readonly values: readonly ReplyValue[];
   readonly timer: ReturnType<typeof setTimeout>;
 }
 
@@ -22,7 +22,7 @@ export interface ReadReplyEvents {
   /** Progress of a read: values read so far and their total. */
   onProgress(done: number, total: number): void;
   /** Capture a screenshot of the view. */
-  captureView(): Promise<Bytes>;
+  captureView(): Promise<ReplyValue>;
 }
 
 export class ReadReplies {
@@ -35,7 +35,7 @@ export class ReadReplies {
   }
 
   /** Read requests without a reply. */
-  get unanswered(): readonly Read[] {
+  get unansweredReads(): readonly Read[] {
     return [...this.pendingReads.values()];
   }
 
@@ -44,8 +44,8 @@ export class ReadReplies {
     const answer = this.cachedReplies.get(read.id);
     if (answer !== undefined) {
       const { missing_chunks } = read;
-      const parts = missing_chunks.length > 0 ? missing_chunks : answer.values.flatMap(partNumbers);
-      void this.sendParts(read.id, answer, parts);
+      const parts = missing_chunks.length > 0 ? missing_chunks : answer.values.flatMap(listChunks);
+      void this.sendChunks(read.id, answer, parts);
       return false;
     }
     const isNew = !this.pendingReads.has(read.id);
@@ -56,23 +56,23 @@ export class ReadReplies {
   /** Read the requested values of `revision` and send them. */
   async readAndReply(engine: Engine, read: Read, revision: number): Promise<void> {
     if (read.revision > revision) return; // the Manifest is still in transit
-    const values: Bytes[] = [];
+    const values: ReplyValue[] = [];
     const answer = { revision, values };
     const { captureView, onProgress } = this.events;
     const readers = read.is_screenshot
       ? [captureView]
-      : read.keys.map((key) => () => engine.read(read.before_edits ? beforeKey(key) : key));
+      : read.keys.map((key) => () => engine.read(read.before_edits ? beforeEditsKey(key) : key));
     for (const [k, readValue] of readers.entries()) {
       onProgress(k, readers.length);
       const value = await readValue();
       if (!this.pendingReads.has(read.id)) return; // the request was cancelled
       // Send each value at once: the GPU computes the next one meanwhile.
-      await this.sendParts(read.id, answer, partNumbers(value, values.push(value) - 1));
+      await this.sendChunks(read.id, answer, listChunks(value, values.push(value) - 1));
     }
     const latestRead = this.pendingReads.get(read.id);
     if (latestRead === undefined) return;
     this.pendingReads.delete(read.id);
-    const timer = setTimeout(() => this.dropReply(read.id), KEEP_MS);
+    const timer = setTimeout(() => this.dropReply(read.id), REPLY_CACHE_MS);
     this.cachedReplies.set(read.id, { ...answer, timer });
     if (latestRead !== read) this.receive(latestRead);
   }
@@ -89,13 +89,13 @@ export class ReadReplies {
     for (const id of [...this.cachedReplies.keys()]) this.dropReply(id);
   }
 
-  private async sendParts(
+  private async sendChunks(
     id: string,
     { revision, values }: Pick<CachedReply, "revision" | "values">,
-    parts: readonly (readonly [number, number])[],
+    chunks: readonly (readonly [number, number])[],
   ): Promise<void> {
     let sent = 0;
-    for (const [key, chunk] of parts) {
+    for (const [key, chunk] of chunks) {
       const value = values[key];
       if (value === undefined || !(this.cachedReplies.has(id) || this.pendingReads.has(id)))
         continue;
@@ -108,7 +108,7 @@ export class ReadReplies {
       sent += data.byteLength;
       if (sent >= YIELD_BYTES) {
         sent = 0;
-        await macrotask();
+        await waitForMacrotask();
       }
     }
   }
@@ -119,7 +119,7 @@ export class ReadReplies {
   }
 }
 
-function partNumbers(value: Bytes, key: number): (readonly [number, number])[] {
+function listChunks(value: ReplyValue, keyIndex: number): (readonly [number, number])[] {
   const count = Math.max(1, Math.ceil(value.byteLength / CHUNK));
-  return Array.from({ length: count }, (_, part) => [key, part] as const);
+  return Array.from({ length: count }, (_, part) => [keyIndex, part] as const);
 }

@@ -2,7 +2,7 @@
 // Python nor the views.
 import { batch } from "@preact/signals";
 import type { Edit } from "../plan/edits.ts";
-import { parsePlanFile } from "../plan/plan_file.ts";
+import { parseHeaderAndUniforms } from "../plan/plan_file.ts";
 import { requiredInputs } from "../plan/required_inputs.ts";
 import {
   type Device,
@@ -25,7 +25,7 @@ import type {
   InputOverride,
   NetworkContent,
   ShowOptions,
-  WeightTextures,
+  WeightDataByTexture,
 } from "./types.ts";
 import { type EqualExamples, findEqualExamples } from "./value_samples.ts";
 
@@ -34,7 +34,7 @@ import { type EqualExamples, findEqualExamples } from "./value_samples.ts";
  * programs and weights that both Plans share, and views keep their pictures. Beyond the limit the old session is closed
  * first.
  */
-const MAX_OVERLAP_BYTES = 2 ** 28;
+const MAX_SESSION_OVERLAP_BYTES = 2 ** 28;
 
 export const createEngine = (runtime: Runtime, events: EngineEvents): Engine =>
   new PlanEngine(runtime, events);
@@ -42,7 +42,7 @@ export const createEngine = (runtime: Runtime, events: EngineEvents): Engine =>
 class PlanEngine implements Engine {
   readonly signals: EngineSignals = createSignals();
   readonly device: Device | undefined;
-  readonly unavailable: DeviceUnavailable | undefined;
+  readonly deviceError: DeviceUnavailable | undefined;
   runCount = 0;
   contextLosses = 0;
   currentContent: NetworkContent | undefined;
@@ -59,12 +59,14 @@ class PlanEngine implements Engine {
   /** Edits to apply to any network that is shown. */
   private readonly requestedEdits: RequestedEdits;
   /** A Plan whose programs are compiled before it is shown, and the callback that releases them. */
-  private compiledAhead: { readonly plan: string; readonly undo: Promise<() => void> } | undefined;
+  private compiledAhead:
+    | { readonly planHash: string; readonly undo: Promise<() => void> }
+    | undefined;
   private requestedContent: NetworkContent | undefined;
   private lastTask: Promise<void> = Promise.resolve();
   private isUrgent = false;
   /** The section of the Plan to run; undefined for the whole Plan. */
-  private section: string | undefined;
+  private requestedSection: string | undefined;
   /** Whether all sections have run. */
   private hasRunAllSections = true;
   /** The session of the run in flight. */
@@ -83,7 +85,7 @@ class PlanEngine implements Engine {
     this.timing = createRunTimer(this.signals, {
       hasViews: () => this.mountedViews > 0,
       isBusy: () => events.isBusy(),
-      onTimed: (run) => events.onTimed(run),
+      onRunTimed: (run) => events.onRunTimed(run),
     });
     this.cleanups.push(
       watchRunRate(this.signals, (running, runsPerSecond) => {
@@ -95,7 +97,7 @@ class PlanEngine implements Engine {
       this.device = this.store.acquireDevice(runtime);
     } catch (error) {
       if (!(error instanceof DeviceUnavailable)) throw error;
-      this.unavailable = error;
+      this.deviceError = error;
     }
     if (this.device !== undefined) this.listenToDevice(this.device);
   }
@@ -112,7 +114,7 @@ class PlanEngine implements Engine {
     return this.mountedViews;
   }
 
-  get overriddenInput(): string {
+  get overriddenInputKey(): string {
     const { loaded } = this;
     const input = loaded?.session.plan.inputs.find((one) => matchesInput(loaded.fed, one));
     return input?.key ?? "";
@@ -120,19 +122,22 @@ class PlanEngine implements Engine {
 
   get equalExamples(): EqualExamples | undefined {
     const { loaded } = this;
-    if (loaded === undefined || this.overriddenInput !== "" || loaded.session.plan.batch < 2)
+    if (loaded === undefined || this.overriddenInputKey !== "" || loaded.session.plan.batch < 2)
       return undefined;
-    const { inputs } = loaded.content;
-    if (this.equalExamplesCache?.inputs !== inputs) {
-      const data = inputs.map((hash) => this.store.get(hash) ?? new Uint8Array());
-      this.equalExamplesCache = { inputs, twins: findEqualExamples(loaded.session.plan, data) };
+    const { inputHashes } = loaded.content;
+    if (this.equalExamplesCache?.inputs !== inputHashes) {
+      const data = inputHashes.map((hash) => this.store.get(hash) ?? new Uint8Array());
+      this.equalExamplesCache = {
+        inputs: inputHashes,
+        twins: findEqualExamples(loaded.session.plan, data),
+      };
     }
     return this.equalExamplesCache.twins;
   }
 
   addView(): () => void {
     this.mountedViews += 1;
-    this.timing.schedule();
+    this.timing.scheduleMeasurement();
     let here = true;
     return () => {
       if (here) this.mountedViews -= 1;
@@ -146,7 +151,7 @@ class PlanEngine implements Engine {
   ): Promise<void> {
     this.requestedContent = content;
     this.isUrgent ||= urgent;
-    this.section = section;
+    this.requestedSection = section;
     if (rerun || section !== undefined || !this.hasRunAllSections) this.currentContent = undefined;
     const shown = this.lastTask.then(() => this.syncContent());
     this.lastTask = shown.catch(() => undefined);
@@ -181,16 +186,16 @@ class PlanEngine implements Engine {
     return done;
   }
 
-  initialState(): WeightTextures {
+  initialWeightData(): WeightDataByTexture {
     const { loaded } = this;
     if (loaded === undefined) throw new SessionClosed("nothing is shown");
     const { plan } = loaded.session;
-    const { weightOverrides, weights } = loaded.content;
+    const { weightOverrides, weightHashes } = loaded.content;
     const changing = new Set(plan.carries.map(({ target }) => target));
     const found = new Map<number, Float32Array>();
     for (const [k, { texture }] of plan.weights.entries())
       if (changing.size === 0 || changing.has(texture))
-        found.set(texture, weightOverrides?.get(texture) ?? this.floatsOf(weights[k] ?? ""));
+        found.set(texture, weightOverrides?.get(texture) ?? this.floatsOf(weightHashes[k] ?? ""));
     return found;
   }
 
@@ -201,12 +206,12 @@ class PlanEngine implements Engine {
       this.runCount += 1;
       batch(() => {
         this.signals.run.value = run;
-        this.signals.timedRun.value = null;
+        this.signals.remeasuredRun.value = null;
       });
     });
   }
 
-  expedite(): void {
+  expediteRun(): void {
     this.runningSession?.run({ urgent: true }).catch(() => undefined);
   }
 
@@ -215,7 +220,7 @@ class PlanEngine implements Engine {
   }
 
   async resamplePicture(input: Input, picture: ImageSource): Promise<Float32Array<ArrayBuffer>> {
-    if (this.device === undefined) throw this.unavailable;
+    if (this.device === undefined) throw this.deviceError;
     return this.runtime.resamplePicture(this.device, input, picture);
   }
 
@@ -223,7 +228,7 @@ class PlanEngine implements Engine {
     const { loaded, device } = this;
     if (loaded === undefined || device === undefined) throw new SessionClosed("nothing is shown");
     const { content, fed: override } = loaded;
-    const { plan, uniforms } = this.planWithWeights(content);
+    const { plan, uniforms } = this.parsePlanWithWeights(content);
     // No progress events. If memory is short, the current session stays.
     const weight = (hash: string) => this.floatsOf(hash);
     const session = await this.runtime.createSession(
@@ -233,32 +238,33 @@ class PlanEngine implements Engine {
       weight,
       () => undefined,
     );
-    this.upload(session, content, withoutUploads(content), override, null);
+    this.uploadChanges(session, content, contentBeforeUploads(content), override, null);
     return session;
   }
 
-  notifyIdle(): void {
-    this.timing.schedule();
+  scheduleRunTiming(): void {
+    this.timing.scheduleMeasurement();
   }
 
-  showPlan(plan: string): void {
-    this.signals.plan.value ??= this.parsePlan(plan).plan;
+  publishPlan(planHash: string): void {
+    this.signals.plan.value ??= this.parsePlan(planHash).plan;
   }
 
-  compileAhead(plan: string): void {
+  compileAhead(planHash: string): void {
     const { device } = this;
-    const known = plan === this.loaded?.content.plan || plan === this.compiledAhead?.plan;
-    if (known || device === undefined || device.isLost || this.store.get(plan) === undefined)
+    const known =
+      planHash === this.loaded?.content.planHash || planHash === this.compiledAhead?.planHash;
+    if (known || device === undefined || device.isLost || this.store.get(planHash) === undefined)
       return;
     this.releaseCompiledAhead();
     try {
-      const { plan: header, uniforms } = this.parsePlan(plan);
+      const { plan: header, uniforms } = this.parsePlan(planHash);
       const undo = this.runtime.compileAhead(device, header, uniforms);
       undo.catch(() => undefined);
-      this.compiledAhead = { plan, undo };
+      this.compiledAhead = { planHash, undo };
       this.signals.plan.value ??= header;
     } catch {
-      this.compiledAhead = { plan, undo: Promise.resolve(() => undefined) }; // not parsed again
+      this.compiledAhead = { planHash, undo: Promise.resolve(() => undefined) }; // not parsed again
     }
   }
 
@@ -271,7 +277,7 @@ class PlanEngine implements Engine {
     this.compiledAhead = undefined;
   }
 
-  release(): void {
+  unloadContent(): void {
     this.requestedContent = undefined;
     this.releaseCompiledAhead();
     this.closeSession();
@@ -282,7 +288,7 @@ class PlanEngine implements Engine {
     this.isClosed = true;
     this.timing.dispose();
     for (const undo of this.cleanups) undo();
-    this.release();
+    this.unloadContent();
     this.requestedEdits.dispose();
     if (this.device !== undefined) this.store.releaseDevice();
   }
@@ -293,12 +299,12 @@ class PlanEngine implements Engine {
       device.onLost(() => {
         this.contextLosses += 1;
         this.currentContent = undefined;
-        this.events.onLost();
+        this.events.onContextLost();
       }),
       device.onRestored(() => {
         if (this.requestedContent !== undefined)
           this.show(this.requestedContent).catch(() => undefined); // thrown by the next show()
-        this.events.onRestored();
+        this.events.onContextRestored();
       }),
     );
   }
@@ -324,12 +330,12 @@ class PlanEngine implements Engine {
       if (isShown && (old === undefined || !(await this.requestedEdits.applyTo(old.session, true))))
         return;
       this.currentContent = undefined;
-      if (old?.content.plan === content.plan) await this.updateSession(old, content);
+      if (old?.content.planHash === content.planHash) await this.updateSession(old, content);
       else await this.replaceSession(content, device);
     } catch (error) {
       // A failed Plan change leaves an unusable session. After a lost context, `onRestored` shows the requested
       // content.
-      if (old?.content.plan !== content.plan && !device.isLost) this.closeSession();
+      if (old?.content.planHash !== content.planHash && !device.isLost) this.closeSession();
       throw error;
     } finally {
       this.isUrgent = false;
@@ -343,19 +349,19 @@ class PlanEngine implements Engine {
   ): Promise<void> {
     await this.requestedEdits.applyTo(loaded.session, true);
     const { inputOverride } = this;
-    this.upload(loaded.session, content, loaded.content, inputOverride, loaded.fed);
+    this.uploadChanges(loaded.session, content, loaded.content, inputOverride, loaded.fed);
     Object.assign(loaded, { content, fed: inputOverride });
     await this.runSession(loaded.session, content);
   }
 
   /** Replace the loaded session by a session of another Plan. */
   private async replaceSession(content: NetworkContent, device: Device): Promise<void> {
-    const { plan: header, uniforms } = this.planWithWeights(content);
-    const bytes = content.weights.reduce(
+    const { plan: header, uniforms } = this.parsePlanWithWeights(content);
+    const bytes = content.weightHashes.reduce(
       (sum, hash) => sum + (this.store.get(hash)?.length ?? 0),
       0,
     );
-    if (this.bytes + bytes > MAX_OVERLAP_BYTES) this.closeSession();
+    if (this.bytes + bytes > MAX_SESSION_OVERLAP_BYTES) this.closeSession();
     // The session now owns the programs compiled ahead.
     const session = await this.openSession(header, uniforms, device).finally(() =>
       this.releaseCompiledAhead(),
@@ -369,7 +375,7 @@ class PlanEngine implements Engine {
       this.signals.session.value = session;
     };
     try {
-      this.upload(session, content, withoutUploads(content), inputOverride, null);
+      this.uploadChanges(session, content, contentBeforeUploads(content), inputOverride, null);
       await this.requestedEdits.applyTo(session, false);
       if (first) batch(publishSession);
       await this.runSession(session, content, first ? undefined : publishSession);
@@ -381,17 +387,20 @@ class PlanEngine implements Engine {
   }
 
   /** Parse the Plan and insert the hashes of the content's weights. */
-  private planWithWeights(content: NetworkContent): {
+  private parsePlanWithWeights(content: NetworkContent): {
     readonly plan: PlanHeader;
     readonly uniforms: Uint8Array;
   } {
-    const { plan, uniforms } = this.parsePlan(content.plan);
+    const { plan, uniforms } = this.parsePlan(content.planHash);
     // Contributed inputs come last; features write them.
     const inputs = plan.inputs.filter(({ contributed }) => !contributed).length;
-    if (plan.weights.length !== content.weights.length || inputs !== content.inputs.length) {
+    if (
+      plan.weights.length !== content.weightHashes.length ||
+      inputs !== content.inputHashes.length
+    ) {
       throw new PlanError("the Plan and its weights or inputs don't belong together");
     }
-    const weights = plan.weights.map((one, k) => ({ ...one, hash: content.weights[k] ?? "" }));
+    const weights = plan.weights.map((one, k) => ({ ...one, hash: content.weightHashes[k] ?? "" }));
     return { plan: { ...plan, weights }, uniforms };
   }
 
@@ -424,7 +433,7 @@ class PlanEngine implements Engine {
   }
 
   /** Upload the weights and inputs that differ from the session's. */
-  private upload(
+  private uploadChanges(
     session: Session,
     content: NetworkContent,
     previousContent: NetworkContent,
@@ -436,12 +445,12 @@ class PlanEngine implements Engine {
     const kept = old.every((patch, k) => patches[k] === patch);
     const stale = new Set(kept ? [] : old.map(({ texture }) => texture));
     const written = new Set<number>();
-    for (const [index, hash] of content.weights.entries()) {
+    for (const [index, hash] of content.weightHashes.entries()) {
       const texture = session.plan.weights[index]?.texture;
       if (texture === undefined) continue;
       const textureOverride = content.weightOverrides?.get(texture);
       const isSame =
-        previousContent.weights[index] === hash &&
+        previousContent.weightHashes[index] === hash &&
         previousContent.weightOverrides?.get(texture) === textureOverride;
       if (isSame && !stale.has(texture)) continue;
       session.setWeight(
@@ -454,20 +463,23 @@ class PlanEngine implements Engine {
     for (const [k, patch] of patches.entries()) {
       if (!kept || k >= old.length || written.has(patch.texture)) session.patchWeight(patch);
     }
-    if (previousContent.inputs.length === 0) {
+    if (previousContent.inputHashes.length === 0) {
       for (const { key, shape, contributed } of requiredInputs(session.plan)) {
         if (contributed) session.write(key, new Float32Array(shape.reduce((a, b) => a * b, 1)));
       }
     }
-    for (const [index, hash] of content.inputs.entries()) {
+    for (const [index, hash] of content.inputHashes.entries()) {
       const input = session.plan.inputs[index];
       if (input === undefined) continue;
       if (matchesInput(override, input)) {
         // Upload the content's input too: the override's first picture may arrive later, as from a camera.
-        if (previousContent.inputs[index] === undefined)
+        if (previousContent.inputHashes[index] === undefined)
           session.write(input.key, this.floatsOf(hash));
         if (override !== previousOverride) feedInput(session, override);
-      } else if (previousContent.inputs[index] !== hash || matchesInput(previousOverride, input)) {
+      } else if (
+        previousContent.inputHashes[index] !== hash ||
+        matchesInput(previousOverride, input)
+      ) {
         session.write(input.key, this.floatsOf(hash));
       }
     }
@@ -482,8 +494,12 @@ class PlanEngine implements Engine {
     onProgress({ stage: "run", done: 0, total: 1 });
     this.runningSession = session;
     this.signals.isRunning.value = true;
-    const { section, isUrgent } = this;
-    const options = { urgent: isUrgent, onProgress, ...(section === undefined ? {} : { section }) };
+    const { requestedSection, isUrgent } = this;
+    const options = {
+      urgent: isUrgent,
+      onProgress,
+      ...(requestedSection === undefined ? {} : { section: requestedSection }),
+    };
     const run = await session.run(options).finally(() => {
       this.signals.isRunning.value = false;
       this.runningSession = undefined;
@@ -491,18 +507,21 @@ class PlanEngine implements Engine {
     if (this.requestedContent === undefined) throw new SessionClosed("the engine was released");
     this.runCount += 1;
     this.currentContent = content;
-    this.hasRunAllSections = section === undefined;
+    this.hasRunAllSections = requestedSection === undefined;
     batch(() => {
       publishSession?.();
       this.signals.run.value = run;
-      this.signals.timedRun.value = null;
+      this.signals.remeasuredRun.value = null;
     });
   }
 
-  private parsePlan(plan: string): { readonly plan: PlanHeader; readonly uniforms: Uint8Array } {
-    const file = this.store.get(plan);
+  private parsePlan(planHash: string): {
+    readonly plan: PlanHeader;
+    readonly uniforms: Uint8Array;
+  } {
+    const file = this.store.get(planHash);
     if (file === undefined) throw new PlanError("the Plan has not loaded");
-    return parsePlanFile(file);
+    return parseHeaderAndUniforms(file);
   }
 
   private floatsOf(hash: string): Float32Array {
@@ -520,9 +539,9 @@ class PlanEngine implements Engine {
 }
 
 /** The content of a new session before any upload. */
-const withoutUploads = (content: NetworkContent): NetworkContent => ({
+const contentBeforeUploads = (content: NetworkContent): NetworkContent => ({
   ...content,
-  inputs: [],
+  inputHashes: [],
   patches: [],
   weightOverrides: undefined,
 });
@@ -544,10 +563,10 @@ function feedInput(
   else if (picture !== undefined) session.feed(key, picture, mirrored);
 }
 
-const isSameContent = (a: NetworkContent, b: NetworkContent, besides: number): boolean =>
-  a.plan === b.plan &&
-  a.weights.join() === b.weights.join() &&
-  a.inputs.every((hash, k) => k === besides || hash === b.inputs[k]) &&
+const isSameContent = (a: NetworkContent, b: NetworkContent, ignoredInputIndex: number): boolean =>
+  a.planHash === b.planHash &&
+  a.weightHashes.join() === b.weightHashes.join() &&
+  a.inputHashes.every((hash, k) => k === ignoredInputIndex || hash === b.inputHashes[k]) &&
   a.weightOverrides === b.weightOverrides &&
   a.patches?.length === b.patches?.length &&
   (a.patches ?? []).every((patch, k) => b.patches?.[k] === patch);

@@ -8,7 +8,7 @@ const NO_EDITS: readonly Edit[] = [];
 
 export class RequestedEdits {
   private readonly store: PageStore;
-  private readonly onSkipped: (left: readonly Edit[]) => void;
+  private readonly onSkipped: (skippedEdits: readonly Edit[]) => void;
   private requested = NO_EDITS;
   /** The last edits that failed, and the error. */
   private lastFailure: { readonly edits: readonly Edit[]; readonly error: unknown } | undefined;
@@ -41,7 +41,7 @@ export class RequestedEdits {
    * Apply the requested edits that this session's Plan supports. Returns whether the session's edits changed. If they
    * fail, a session that already `has` edits keeps them; a new session gets none.
    */
-  async applyTo(session: Session, keepsOnFailure: boolean): Promise<boolean> {
+  async applyTo(session: Session, keepsPreviousEdits: boolean): Promise<boolean> {
     const { requested } = this;
     const before = this.appliedEdits.get(session) ?? NO_EDITS;
     if (before === requested) return false;
@@ -52,7 +52,7 @@ export class RequestedEdits {
     } catch (error) {
       if (error instanceof ContextLostError || error instanceof SessionClosed) throw error;
       this.lastFailure = { edits: requested, error };
-      if (keepsOnFailure) {
+      if (keepsPreviousEdits) {
         if (this.requested === requested) this.replace(before);
         return false;
       }

@@ -8,28 +8,28 @@ import type { EngineSignals } from "./signals.ts";
 const IDLE_MS = 500;
 const MAX_RUN_MS = 250;
 /** The limit if pipelines were built, as the build may account for most of the time. */
-const MAX_BUILD_RUN_MS = 1_000;
+const MAX_BUILDING_RUN_MS = 1_000;
 /**
  * Repeat with doubled delays up to this one; once two times agree, repeat only runs that take less than CHEAP_RUN_MS.
  */
-const MAX_WAIT_MS = 16_000;
-const MAX_RATIO = 1.25;
+const MAX_REPEAT_DELAY_MS = 16_000;
+const MAX_AGREEING_RATIO = 1.25;
 const CHEAP_RUN_MS = 50;
 
 export interface RunTimer {
   /** Report activity: schedule a measurement, unless this run's measurement has begun. */
-  schedule(): void;
+  scheduleMeasurement(): void;
   dispose(): void;
 }
 
 interface RunTimerEvents {
-  /** Whether a view is mounted; `schedule` is called when one is. */
+  /** Whether a view is mounted; `scheduleMeasurement` is called when one is. */
   hasViews(): boolean;
   isBusy(): boolean;
-  onTimed(run: RunInfo): void;
+  onRunTimed(run: RunInfo): void;
 }
 
-/** Maintain `signals.timedRun` and report each shorter time. */
+/** Maintain `signals.remeasuredRun` and report each shorter time. */
 export function createRunTimer(signals: EngineSignals, events: RunTimerEvents): RunTimer {
   let timer: ReturnType<typeof setTimeout> | undefined;
   let paused = false;
@@ -37,7 +37,7 @@ export function createRunTimer(signals: EngineSignals, events: RunTimerEvents): 
 
   const after = (delayMs: number, isStable: boolean): void => {
     clearTimeout(timer);
-    if (delayMs <= MAX_WAIT_MS && !disposed)
+    if (delayMs <= MAX_REPEAT_DELAY_MS && !disposed)
       timer = setTimeout(() => measure(delayMs, isStable), delayMs);
   };
 
@@ -54,26 +54,26 @@ export function createRunTimer(signals: EngineSignals, events: RunTimerEvents): 
     const maxRunMs = isStable
       ? CHEAP_RUN_MS
       : run.hasBuiltPipelines
-        ? MAX_BUILD_RUN_MS
+        ? MAX_BUILDING_RUN_MS
         : MAX_RUN_MS;
     const isLast = session?.sequence === run.sequence && !events.isBusy();
     // A device failure is reported by the next run.
     const timed = isLast ? await session.measureRun(maxRunMs).catch(() => undefined) : undefined;
     if (run !== signals.run.peek()) return; // the new run is timed separately
-    const before = signals.timedRun.peek()?.ms ?? Number.POSITIVE_INFINITY;
+    const before = signals.remeasuredRun.peek()?.ms ?? Number.POSITIVE_INFINITY;
     const now = timed?.ms ?? Number.POSITIVE_INFINITY;
     if (timed !== undefined && now < before) {
-      signals.timedRun.value = timed;
-      events.onTimed(timed);
+      signals.remeasuredRun.value = timed;
+      events.onRunTimed(timed);
     }
     // Other load on the machine only lengthens times: two that agree are likely to be the run's own.
-    const agree = Math.max(now, before) < MAX_RATIO * Math.min(now, before);
+    const agree = Math.max(now, before) < MAX_AGREEING_RATIO * Math.min(now, before);
     after(2 * rested, isStable || agree);
   };
 
   return {
-    schedule() {
-      if (signals.timedRun.peek() === null || paused) after(IDLE_MS, false);
+    scheduleMeasurement() {
+      if (signals.remeasuredRun.peek() === null || paused) after(IDLE_MS, false);
       paused = false;
     },
     dispose() {

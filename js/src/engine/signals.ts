@@ -9,7 +9,7 @@ export interface EngineSignals {
   /** The last run; views redraw when its `sequence` changes. */
   readonly run: Signal<RunInfo | null>;
   /** The last run timed again with nothing else on the device; null until it has been. */
-  readonly timedRun: Signal<RunInfo | null>;
+  readonly remeasuredRun: Signal<RunInfo | null>;
   /** Whether a run is in flight. */
   readonly isRunning: Signal<boolean>;
   /** Runs that ended within the last second; 0 when idle. */
@@ -22,7 +22,7 @@ export function createSignals(): EngineSignals {
     plan: signal(null),
     session: signal(null),
     run: signal(null),
-    timedRun: signal(null),
+    remeasuredRun: signal(null),
     isRunning: signal(false),
     runsPerSecond: signal(0),
     capabilities: signal(null),
@@ -30,6 +30,6 @@ export function createSignals(): EngineSignals {
 }
 
 /** The last run with the shortest time known for it. */
-export function lastRun({ run, timedRun }: EngineSignals): RunInfo | null {
-  return timedRun.value ?? run.value;
+export function lastRun({ run, remeasuredRun }: EngineSignals): RunInfo | null {
+  return remeasuredRun.value ?? run.value;
 }

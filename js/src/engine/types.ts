@@ -15,18 +15,18 @@ import type { EqualExamples } from "./value_samples.ts";
 
 /** The network to run, by content hash; the page's store holds all blobs. */
 export interface NetworkContent {
-  readonly plan: string;
+  readonly planHash: string;
   /** Weights in the Plan's order, then inputs in the Plan's order. */
-  readonly weights: readonly string[];
-  readonly inputs: readonly string[];
+  readonly weightHashes: readonly string[];
+  readonly inputHashes: readonly string[];
   /** Applied on top of the weights, in this order. */
   readonly patches?: readonly Patch[];
-  /** Replacements for textures of `weights`, by texture index. */
-  readonly weightOverrides?: WeightTextures | undefined;
+  /** Replacements for textures of `weightHashes`, by texture index. */
+  readonly weightOverrides?: WeightDataByTexture | undefined;
 }
 
 /** Whole weight textures, as `setWeight` takes them. */
-export type WeightTextures = ReadonlyMap<number, Float32Array>;
+export type WeightDataByTexture = ReadonlyMap<number, Float32Array>;
 
 /** A source's replacement for one of the content's inputs: its values, or a picture to convert. */
 export interface InputOverride {
@@ -41,15 +41,15 @@ export interface InputOverride {
 /** The engine's callbacks to its client, besides its signals. */
 export interface EngineEvents {
   onProgress(progress: Progress): void;
-  onLost(): void;
+  onContextLost(): void;
   /** The context was restored, and the content is being shown again. */
-  onRestored(): void;
+  onContextRestored(): void;
   /** The last run was timed again while idle. */
-  onTimed(run: RunInfo): void;
+  onRunTimed(run: RunInfo): void;
   /** Runs started or stopped; `runsPerSecond` is the number of runs in the last second. */
   onRunRate(running: boolean, runsPerSecond: number): void;
   /** These edits don't apply to the shown Plan and are skipped; called when the list changes. */
-  onSkippedEdits?(left: readonly Edit[]): void;
+  onSkippedEdits?(skippedEdits: readonly Edit[]): void;
   /** Whether the client is busy, which makes a measured time unreliable. */
   isBusy(): boolean;
 }
@@ -67,9 +67,9 @@ export interface ShowOptions {
 /** Runs one network at a time on the page's device. Unless noted otherwise, methods throw if nothing is shown. */
 export interface Engine {
   readonly signals: EngineSignals;
-  /** Undefined if this browser cannot run a Plan: see `unavailable`. */
+  /** Undefined if this browser cannot run a Plan: see `deviceError`. */
   readonly device: Device | undefined;
-  readonly unavailable: DeviceUnavailable | undefined;
+  readonly deviceError: DeviceUnavailable | undefined;
   /** Number of finished runs, over all Plans. */
   readonly runCount: number;
   /** Number of context losses. */
@@ -83,7 +83,7 @@ export interface Engine {
   /** Number of mounted views. */
   readonly viewCount: number;
   /** The key of the input that a source overrides; "" if the content's input is used. */
-  readonly overriddenInput: string;
+  readonly overriddenInputKey: string;
   /** Two shown examples with equal inputs; undefined if there are none or a source overrides an input. */
   readonly equalExamples: EqualExamples | undefined;
   /** Mount a view. Returns the callback that unmounts it. */
@@ -92,11 +92,11 @@ export interface Engine {
    * Load and run `content`, unless its values are current. Calls run one at a time; pending calls coalesce and the last
    * one wins. While the context is lost, the call is deferred until it is restored. Throws the session's errors.
    */
-  show(content: NetworkContent, how?: ShowOptions): Promise<void>;
+  show(content: NetworkContent, options?: ShowOptions): Promise<void>;
   /**
    * Apply edits to any shown network, and rerun at once. Calls during a run coalesce; the last one wins. Edits persist
-   * across Plans, lost contexts and `release`. Throws if they cannot be applied; the previous edits then stay. Arrays
-   * are read from the page's store and retained there.
+   * across Plans, lost contexts and `unloadContent`. Throws if they cannot be applied; the previous edits then stay.
+   * Arrays are read from the page's store and retained there.
    */
   setEdits(edits: readonly Edit[]): Promise<void>;
   /**
@@ -104,20 +104,20 @@ export interface Engine {
    * source with more pictures awaits the promise. The override persists for another Plan whose input it fits. A picture
    * is read when the run begins.
    */
-  overrideInput(fed: InputOverride | null): Promise<void>;
+  overrideInput(override: InputOverride | null): Promise<void>;
   /** Make the last run's state the initial state of the next run: see Session. A lost context discards the state. */
   commit(): void;
   /** Call `work` with the current session; nothing else of this engine changes or runs it meanwhile. */
   withSession<T>(work: (session: Session) => Promise<T>): Promise<T>;
   /** The rows with each state's initial value, by texture; for a Plan without states, all weights. */
-  initialState(): WeightTextures;
+  initialWeightData(): WeightDataByTexture;
   /** Run the current content again after a change of its state; views update. */
   rerun(): Promise<void>;
   /** A caller is blocked on a value: finish the run in flight, if any, without waiting for animation frames. */
-  expedite(): void;
+  expediteRun(): void;
   /** Read the elements of a value or parameter of the current content. */
   read(key: string): Promise<Float32Array<ArrayBuffer>>;
-  /** Convert a picture to the values of an input; throws `unavailable` without a device. */
+  /** Convert a picture to the values of an input; throws `deviceError` without a device. */
   resamplePicture(input: Input, picture: ImageSource): Promise<Float32Array<ArrayBuffer>>;
   /**
    * Create another session of the current content, with its weights and inputs but without edits. The caller disposes
@@ -125,17 +125,17 @@ export interface Engine {
    */
   forkSession(): Promise<Session>;
   /** Report that all requested work is done: the last run is timed again when the page is idle. */
-  notifyIdle(): void;
+  scheduleRunTiming(): void;
   /** Publish the Plan in `signals.plan` without running it. */
-  showPlan(plan: string): void;
+  publishPlan(planHash: string): void;
   /**
    * Publish the Plan in `signals.plan` and compile its programs before its weights arrive. Errors are reported by
    * `show`.
    */
-  compileAhead(plan: string): void;
+  compileAhead(planHash: string): void;
   /** Resolve when `compileAhead` has finished or failed. */
   whenCompiled(): Promise<void>;
   /** Free all device resources; the next `show` recreates them. */
-  release(): void;
+  unloadContent(): void;
   dispose(): void;
 }

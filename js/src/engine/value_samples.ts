@@ -1,18 +1,18 @@
 // Samples of values from one run: requested bands, and matching ranges of equal examples.
-import type { Band, Session } from "../plan/runtime.ts";
+import type { Session, TexelSpan } from "../plan/runtime.ts";
 import type { PlanHeader, Value } from "../plan/schema.ts";
 
 /** Batch size of reads: at least this many values, or an eighth of all. Each batch waits for the device once. */
-const MIN_BATCH = 32;
-const MAX_BATCHES = 8;
+const MIN_READ_BATCH = 32;
+const MAX_READ_BATCHES = 8;
 /** Texels per sampled range of an example. */
-const TEXELS_PER_BAND = 8;
+const TEXELS_PER_SPAN = 8;
 
 type Floats = Float32Array<ArrayBuffer>;
 
 export interface SampleRequest {
   readonly key: string;
-  readonly bands: readonly Band[];
+  readonly spans: readonly TexelSpan[];
 }
 
 /** Two examples with the same inputs. */
@@ -23,14 +23,14 @@ export type ExampleMismatch = readonly [key: string, first: number, other: numbe
 /** The texels of all bands, value by value; undefined as soon as other work takes priority. */
 export async function readSamples(
   session: Session,
-  all: readonly SampleRequest[],
-  isFree: () => boolean,
+  requests: readonly SampleRequest[],
+  canContinue: () => boolean,
 ): Promise<Floats[] | undefined> {
   const found: Floats[] = [];
-  const count = Math.max(MIN_BATCH, Math.ceil(all.length / MAX_BATCHES));
-  for (let at = 0; at < all.length; at += count) {
-    if (!isFree()) return undefined;
-    const some = all.slice(at, at + count).map(({ key, bands }) => session.sample(key, bands));
+  const count = Math.max(MIN_READ_BATCH, Math.ceil(requests.length / MAX_READ_BATCHES));
+  for (let at = 0; at < requests.length; at += count) {
+    if (!canContinue()) return undefined;
+    const some = requests.slice(at, at + count).map(({ key, spans }) => session.sample(key, spans));
     found.push(...((await Promise.all(some)) as Floats[]));
   }
   return found;
@@ -60,7 +60,7 @@ function haveSameBytes(bytes: Uint8Array, first: number, other: number, batch: n
 export async function findMismatches(
   session: Session,
   [first, other]: EqualExamples,
-  isFree: () => boolean,
+  canContinue: () => boolean,
 ): Promise<ExampleMismatch[] | undefined> {
   const { values, batch } = session.plan;
   const computed = values.filter(
@@ -73,7 +73,7 @@ export async function findMismatches(
       [first, other].map((example) => rangeSample(value, example, place, batch)),
     ),
   );
-  const texels = await readSamples(session, all, isFree);
+  const texels = await readSamples(session, all, canContinue);
   if (texels === undefined) return undefined;
   const found: ExampleMismatch[] = [];
   let at = 0;
@@ -94,7 +94,7 @@ export async function findMismatches(
 /** The first element and length of an example's sampled ranges: its beginning, middle and end. */
 function sampledRanges({ readback }: Value, batch: number): (readonly [number, number])[] {
   const size = readback.count / batch;
-  const length = Math.min(size, 4 * TEXELS_PER_BAND);
+  const length = Math.min(size, 4 * TEXELS_PER_SPAN);
   const starts = new Set([0, Math.floor((size - length) / 2), size - length]);
   return [...starts].map((start) => [start, length] as const);
 }
@@ -114,12 +114,12 @@ function rangeSample(
   const [width] = readback.draw_pass.viewport;
   const first = Math.floor(from / 4);
   const end = Math.ceil((from + length) / 4);
-  const bands: Band[] = [];
+  const spans: TexelSpan[] = [];
   for (let texel = first; texel < end; ) {
     const x = texel % width;
     const count = Math.min(end - texel, width - x);
-    bands.push([x, Math.floor(texel / width), count]);
+    spans.push([x, Math.floor(texel / width), count]);
     texel += count;
   }
-  return { key, bands, offset: from - 4 * first };
+  return { key, spans, offset: from - 4 * first };
 }

@@ -5,9 +5,9 @@ import type { Layer, Value } from "../plan/schema.ts";
 import { sizeOf } from "./tensor.ts";
 
 /** Most layers between the scores and the softmax, or after it: a factor, a mask, a reshape. */
-const MAX_LAYERS_BETWEEN = 6;
+const MAX_LAYERS_AROUND_SOFTMAX = 6;
 
-export interface Attention {
+export interface AttentionLayers {
   /** q·k of each pair of tokens: (…, queries, keys). */
   readonly scores: Layer;
   readonly weights: Layer;
@@ -24,16 +24,16 @@ const isMatrixProduct = ({ explanation, is_composite, raw_shape, operands }: Lay
   operands.slice(0, 2).every(({ kind }) => kind === "value");
 
 /** Walk back from a layer through inputs of the same size and order until a wanted layer is found. */
-function findUpstream(
+function findUpstreamLayer(
   network: Network,
-  key: string,
-  wanted: (layer: Layer) => boolean,
-  through: (layer: Layer) => boolean,
+  startKey: string,
+  isTarget: (layer: Layer) => boolean,
+  canPass: (layer: Layer) => boolean,
 ): Layer | null {
-  let now = network.layers.find((layer) => layer.name === key);
-  for (let k = 0; k < MAX_LAYERS_BETWEEN && now !== undefined; k++) {
-    if (wanted(now)) return now;
-    if (!through(now)) return null;
+  let now = network.layers.find((layer) => layer.name === startKey);
+  for (let k = 0; k < MAX_LAYERS_AROUND_SOFTMAX && now !== undefined; k++) {
+    if (isTarget(now)) return now;
+    if (!canPass(now)) return null;
     const size = sizeOf(now.output_shape);
     const from = now.inputs.find((one) => sizeOf(network.values.get(one)?.shape ?? []) === size);
     now = network.layers.find((layer) => layer.name === from);
@@ -41,25 +41,34 @@ function findUpstream(
   return null;
 }
 
-const keepsOrder = ({ explanation, output_shape: shape, input_shapes: given }: Layer): boolean =>
-  explanation === "same" || given.some((one) => one.join() === shape.join());
+const keepsElementOrder = ({
+  explanation,
+  output_shape: shape,
+  input_shapes: given,
+}: Layer): boolean => explanation === "same" || given.some((one) => one.join() === shape.join());
 
 /** The attention that a layer belongs to as scores, softmax or output; null for other layers. */
-export function attentionOf(network: Network, layer: Layer): Attention | null {
+export function findAttentionLayers(network: Network, layer: Layer): AttentionLayers | null {
   for (const output of network.layers) {
     if (!isMatrixProduct(output)) continue;
     const shares = (one: Layer): boolean =>
       one.explanation === "softmax" &&
       one.raw_shape.length === 0 &&
       [-1, one.output_shape.length - 1].includes(Number(one.attributes.axis ?? -1));
-    const weights = findUpstream(
+    const weights = findUpstreamLayer(
       network,
       output.operands[0]?.key ?? "",
       shares,
       ({ explanation }) => explanation === "same",
     );
     const scores =
-      weights && findUpstream(network, weights.operands[0]?.key ?? "", isMatrixProduct, keepsOrder);
+      weights &&
+      findUpstreamLayer(
+        network,
+        weights.operands[0]?.key ?? "",
+        isMatrixProduct,
+        keepsElementOrder,
+      );
     if (weights === null || scores === null || ![scores, weights, output].includes(layer)) continue;
     const keys = [scores, weights, output].flatMap((one) => [
       one.name,

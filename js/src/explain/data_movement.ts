@@ -34,21 +34,22 @@ export function gatheredElement(root: Layer, tensors: Tensors, index: number) {
   const axis = Number(given) < 0 ? Number(given) + data.shape.length : Number(given);
   const rank = indices.shape.length;
   const each = rank === data.shape.length && rank === at.length;
-  const by = operandElement(
+  const indexElement = operandElement(
     indices,
     tensors,
     flatIndex(indices.shape, each ? at : at.slice(axis, axis + rank)),
   );
-  if (by === null) return null;
+  if (indexElement === null) return null;
   // A negative index counts from the end.
-  const own = by.value < 0 ? by.value + (data.shape[axis] ?? 0) : by.value;
+  const own =
+    indexElement.value < 0 ? indexElement.value + (data.shape[axis] ?? 0) : indexElement.value;
   const rest = at.slice(each ? axis + 1 : axis + rank);
   const copied = operandElement(
     data,
     tensors,
     flatIndex(data.shape, [...at.slice(0, axis), own, ...rest]),
   );
-  return copied && { copied, by };
+  return copied && { copied, indexElement };
 }
 
 /** An element of a padded map: a copy from the input map, or a constant. */
@@ -94,17 +95,22 @@ export interface Interpolation {
 }
 
 /** Input positions along one axis and their weights, by ONNX Resize; null for modes other than nearest and linear. */
-function interpolationWeights(root: Layer, place: number, input: number, output: number) {
+function interpolationWeights(
+  root: Layer,
+  outputIndex: number,
+  inputSize: number,
+  outputSize: number,
+) {
   const { mode, coordinate_transformation_mode: way, nearest_mode: nearest } = root.attributes;
-  const ratio = input / output;
+  const ratio = inputSize / outputSize;
   const at = {
-    asymmetric: place * ratio,
-    half_pixel: (place + 0.5) * ratio - 0.5,
-    pytorch_half_pixel: output > 1 ? (place + 0.5) * ratio - 0.5 : 0,
-    align_corners: output > 1 ? (place * (input - 1)) / (output - 1) : 0,
+    asymmetric: outputIndex * ratio,
+    half_pixel: (outputIndex + 0.5) * ratio - 0.5,
+    pytorch_half_pixel: outputSize > 1 ? (outputIndex + 0.5) * ratio - 0.5 : 0,
+    align_corners: outputSize > 1 ? (outputIndex * (inputSize - 1)) / (outputSize - 1) : 0,
   }[String(way)];
   if (at === undefined) return null;
-  const inside = (one: number): number => Math.min(input - 1, Math.max(0, one));
+  const inside = (one: number): number => Math.min(inputSize - 1, Math.max(0, one));
   if (mode === "nearest") {
     const rounded = {
       floor: Math.floor(at),

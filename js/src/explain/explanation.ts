@@ -2,16 +2,16 @@
 import type { Layer, Operand } from "../plan/schema.ts";
 import {
   batchNormalization,
-  type Chain,
+  type ComputationChain,
   type ElementwiseStep,
   groupNormalization,
   type Normalization,
   normalize,
-  operandNumber,
+  operandValueAt,
   pointwiseFormula,
   type UnsupportedReason,
-  unsupportedShape,
-} from "./chain.ts";
+  unsupportedShapeReason,
+} from "./computation_chain.ts";
 import {
   concatenatedElement,
   gatheredElement,
@@ -64,8 +64,12 @@ export type Computation =
       readonly terms: readonly OperandElement[];
       readonly formula: Formula;
     }
-  /** `by`: the element of the index operand that selects the copied element. */
-  | { readonly kind: "copied"; readonly copied: OperandElement; readonly by: OperandElement | null }
+  /** `indexElement`: the element of the index operand that selects the copied element. */
+  | {
+      readonly kind: "copied";
+      readonly copied: OperandElement;
+      readonly indexElement: OperandElement | null;
+    }
   | { readonly kind: "mixed"; readonly mixed: Interpolation }
   | { readonly kind: "padded"; readonly padded: PaddedElement }
   | { readonly kind: "given" };
@@ -83,9 +87,9 @@ export interface AppliedStep {
 export interface Explanation {
   readonly computation: Computation;
   /** The index of the element in the root's output. */
-  readonly rootIndex: number;
+  readonly rootElementIndex: number;
   /** The stored element behind element `index` of the root's operand at `position`. */
-  readonly elementRef: (position: number, index: number) => ElementRef;
+  readonly operandElementRef: (position: number, index: number) => ElementRef;
   /** The root's output, before the first step. */
   readonly rootValue: number;
   readonly steps: readonly AppliedStep[];
@@ -97,18 +101,19 @@ export interface Explanation {
 
 /** Explain element `index`, in row-major order, of a chain's last layer. */
 export function explain(
-  chain: Chain,
-  last: string,
+  chain: ComputationChain,
+  lastKey: string,
   tensors: Tensors,
   index: number,
 ): Explanation | UnsupportedReason {
   const { root } = chain;
-  const rootIndex = root === null ? index : sourceIndex(root.index_maps, index);
+  const rootElementIndex = root === null ? index : sourceIndex(root.index_maps, index);
   const computation =
-    root === null ? ({ kind: "given" } as const) : explainRoot(root, tensors, rootIndex);
-  if (computation === null) return root ? unsupportedShape(root) : { title: last, text: "" };
+    root === null ? ({ kind: "given" } as const) : explainRoot(root, tensors, rootElementIndex);
+  if (computation === null)
+    return root ? unsupportedShapeReason(root) : { title: lastKey, text: "" };
   const isInteger = chain.requiredValues.some(
-    ({ key, dtype }) => key === last && dtype.includes("int"),
+    ({ key, dtype }) => key === lastKey && dtype.includes("int"),
   );
   const rootValue = computeRootValue(
     computation,
@@ -129,16 +134,28 @@ export function explain(
     if (by !== null) now = normalize(before, by);
     steps.push({ step, before, after: now, normalization: by, formula });
   }
-  const gpuValue = element(tensors.get(last)?.data ?? [], index);
-  const elementRef = (position: number, one: number): ElementRef => {
+  const gpuValue = element(tensors.get(lastKey)?.data ?? [], index);
+  const operandElementRef = (position: number, one: number): ElementRef => {
     const { key, index_maps } = root?.operands[position] ?? { key: "", index_maps: [] };
     return { key, index: sourceIndex(index_maps, one) };
   };
-  return { computation, rootIndex, elementRef, rootValue, steps, computedValue: now, gpuValue };
+  return {
+    computation,
+    rootElementIndex,
+    operandElementRef,
+    rootValue,
+    steps,
+    computedValue: now,
+    gpuValue,
+  };
 }
 
 /** `isInteger`: for integers; quotients are truncated. */
-function computeRootValue(computation: Computation, given: number, isInteger: boolean): number {
+function computeRootValue(
+  computation: Computation,
+  inputValue: number,
+  isInteger: boolean,
+): number {
   switch (computation.kind) {
     case "convolution":
     case "dense":
@@ -162,7 +179,7 @@ function computeRootValue(computation: Computation, given: number, isInteger: bo
     case "padded":
       return computation.padded.value;
     case "given":
-      return given;
+      return inputValue;
   }
 }
 
@@ -171,7 +188,7 @@ function explainRoot(root: Layer, tensors: Tensors, index: number): Computation 
   switch (root.explanation) {
     case "concatenation": {
       const copied = concatenatedElement(root, tensors, index);
-      return copied && { kind: "copied", copied, by: null };
+      return copied && { kind: "copied", copied, indexElement: null };
     }
     case "chosen": {
       const terms = gatheredElement(root, tensors, index);
@@ -179,7 +196,7 @@ function explainRoot(root: Layer, tensors: Tensors, index: number): Computation 
     }
     case "moved": {
       const copied = operands[0] ? operandElement(operands[0], tensors, index) : null;
-      return copied && { kind: "copied", copied, by: null };
+      return copied && { kind: "copied", copied, indexElement: null };
     }
     case "sum": {
       const terms = operandElements(root, tensors, index);
@@ -220,7 +237,7 @@ function explainRoot(root: Layer, tensors: Tensors, index: number): Computation 
       const found = paddedElement(
         root,
         x,
-        margin === undefined ? 0 : operandNumber(tensors, margin, 0),
+        margin === undefined ? 0 : operandValueAt(tensors, margin, 0),
         index,
       );
       return found && { kind: "padded", padded: found };

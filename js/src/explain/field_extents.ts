@@ -25,7 +25,7 @@ function axisExtent(axisWindow: AxisWindow): FieldExtent | null {
 export type FieldExtents = readonly FieldExtent[];
 
 /** The extents of an operand, from those of its consumer. */
-export function sourceExtents(
+export function operandExtents(
   { output_sizes, input_sizes, windows }: FieldMap,
   outputExtents: FieldExtents,
 ): FieldExtents | null {

@@ -25,7 +25,7 @@ export function erf(x: number): number {
 }
 
 /** Round half to even. */
-function round(x: number): number {
+function roundHalfEven(x: number): number {
   const low = Math.floor(x);
   if (x - low !== 0.5) return Math.round(x);
   return low % 2 === 0 ? low : low + 1;
@@ -44,7 +44,7 @@ const FUNCTIONS: ReadonlyMap<string, NumberFunction> = new Map<string, NumberFun
   ...(["sinh", "cosh", "tanh", "asinh", "acosh", "atanh"] as const).map(
     (name) => [name, Math[name]] as const,
   ),
-  ["round", (x = Number.NaN) => round(x)],
+  ["round", (x = Number.NaN) => roundHalfEven(x)],
   ["erf", (x = Number.NaN) => erf(x)],
   ["Phi", (x = Number.NaN) => 0.5 * (1 + erf(x / Math.SQRT2))],
   ["sigmoid", (x = Number.NaN) => 1 / (1 + Math.exp(-x))],
@@ -65,8 +65,8 @@ interface Expression {
 
 const [CHOICE, COMPARISON, SUM, PRODUCT, SIGN, POWER, ATOM] = [0, 1, 2, 3, 4, 5, 6];
 
-const parenthesize = ({ text, precedence }: Expression, least: number): string =>
-  precedence < least ? `(${text})` : text;
+const parenthesize = ({ text, precedence }: Expression, minPrecedence: number): string =>
+  precedence < minPrecedence ? `(${text})` : text;
 
 const numberLiteral = (value: number): Expression => ({
   evaluate: () => value,
@@ -79,7 +79,7 @@ const isOne = ({ text }: Expression): boolean => text === "1";
 interface Operation {
   readonly precedence: number;
   readonly evaluate: NumberFunction;
-  readonly text: (a: Expression, b: Expression) => string;
+  readonly formatText: (a: Expression, b: Expression) => string;
 }
 
 const infixText =
@@ -103,7 +103,7 @@ const OPERATIONS: ReadonlyMap<string, Operation> = new Map<string, Operation>([
     {
       precedence: COMPARISON,
       evaluate: comparison((a, b) => a < b),
-      text: infixText("<", COMPARISON),
+      formatText: infixText("<", COMPARISON),
     },
   ],
   [
@@ -111,7 +111,7 @@ const OPERATIONS: ReadonlyMap<string, Operation> = new Map<string, Operation>([
     {
       precedence: COMPARISON,
       evaluate: comparison((a, b) => a <= b),
-      text: infixText("≤", COMPARISON),
+      formatText: infixText("≤", COMPARISON),
     },
   ],
   [
@@ -119,7 +119,7 @@ const OPERATIONS: ReadonlyMap<string, Operation> = new Map<string, Operation>([
     {
       precedence: COMPARISON,
       evaluate: comparison((a, b) => a > b),
-      text: infixText(">", COMPARISON),
+      formatText: infixText(">", COMPARISON),
     },
   ],
   [
@@ -127,7 +127,7 @@ const OPERATIONS: ReadonlyMap<string, Operation> = new Map<string, Operation>([
     {
       precedence: COMPARISON,
       evaluate: comparison((a, b) => a >= b),
-      text: infixText("≥", COMPARISON),
+      formatText: infixText("≥", COMPARISON),
     },
   ],
   [
@@ -135,7 +135,7 @@ const OPERATIONS: ReadonlyMap<string, Operation> = new Map<string, Operation>([
     {
       precedence: COMPARISON,
       evaluate: comparison((a, b) => a === b),
-      text: infixText("=", COMPARISON),
+      formatText: infixText("=", COMPARISON),
     },
   ],
   [
@@ -143,18 +143,18 @@ const OPERATIONS: ReadonlyMap<string, Operation> = new Map<string, Operation>([
     {
       precedence: COMPARISON,
       evaluate: comparison((a, b) => a !== b),
-      text: infixText("≠", COMPARISON),
+      formatText: infixText("≠", COMPARISON),
     },
   ],
-  ["+", { precedence: SUM, evaluate: (a = 0, b = 0) => a + b, text: infixText("+", SUM) }],
-  ["-", { precedence: SUM, evaluate: (a = 0, b = 0) => a - b, text: infixText("−", SUM) }],
-  ["*", { precedence: PRODUCT, evaluate: (a = 0, b = 0) => a * b, text: productText }],
+  ["+", { precedence: SUM, evaluate: (a = 0, b = 0) => a + b, formatText: infixText("+", SUM) }],
+  ["-", { precedence: SUM, evaluate: (a = 0, b = 0) => a - b, formatText: infixText("−", SUM) }],
+  ["*", { precedence: PRODUCT, evaluate: (a = 0, b = 0) => a * b, formatText: productText }],
   [
     "/",
     {
       precedence: PRODUCT,
       evaluate: (a = 0, b = 0) => a / b,
-      text: (a, b) => (isOne(b) ? a.text : infixText("/", PRODUCT)(a, b)),
+      formatText: (a, b) => (isOne(b) ? a.text : infixText("/", PRODUCT)(a, b)),
     },
   ],
   [
@@ -162,7 +162,7 @@ const OPERATIONS: ReadonlyMap<string, Operation> = new Map<string, Operation>([
     {
       precedence: POWER,
       evaluate: (a = 0, b = 0) => a ** b,
-      text: (a, b) =>
+      formatText: (a, b) =>
         `${parenthesize(a, ATOM)}${({ 2: "²", 3: "³" } as Record<string, string>)[b.text] ?? `^${parenthesize(b, ATOM)}`}`,
     },
   ],
@@ -176,10 +176,10 @@ function exponentialText({ text, precedence }: Expression): string {
 
 function callText(
   name: string,
-  parts: readonly Expression[],
+  args: readonly Expression[],
 ): Pick<Expression, "text" | "precedence"> {
-  const [first, second, third] = parts;
-  const text = parts.map((part) => part.text).join(", ");
+  const [first, second, third] = args;
+  const text = args.map((part) => part.text).join(", ");
   if (first !== undefined && second !== undefined && third !== undefined && name === "where") {
     return { text: `${first.text}: ${second.text}; else ${third.text}`, precedence: CHOICE };
   }
@@ -191,29 +191,29 @@ function callText(
   return { text: `${name === "Phi" ? "Φ" : name}(${text})`, precedence: ATOM };
 }
 
-const TOKEN = /\s*(\d+\.?\d*(?:e[-+]?\d+)?|[A-Za-z_]\w*|\*\*|[<>]=?|[=!]=|[-+*/(),])/y;
+const TOKEN_PATTERN = /\s*(\d+\.?\d*(?:e[-+]?\d+)?|[A-Za-z_]\w*|\*\*|[<>]=?|[=!]=|[-+*/(),])/y;
 
 function tokenize(source: string): string[] {
   const tokens: string[] = [];
-  TOKEN.lastIndex = 0;
-  for (let at = 0; at < source.length; at = TOKEN.lastIndex) {
-    const [, token] = TOKEN.exec(source) ?? [];
+  TOKEN_PATTERN.lastIndex = 0;
+  for (let at = 0; at < source.length; at = TOKEN_PATTERN.lastIndex) {
+    const [, token] = TOKEN_PATTERN.exec(source) ?? [];
     if (token === undefined) throw new SyntaxError(`${source} has no meaning from place ${at} on`);
     tokens.push(token);
   }
   return tokens;
 }
 
-type Constants = Readonly<Record<string, number>>;
+type NamedNumbers = Readonly<Record<string, number>>;
 
 /**
- * Parse a formula. `values` maps names to numbers that are inserted; `names` maps names to numbers that keep their name
- * in the text.
+ * Parse a formula. `inlinedConstants` maps names to numbers that are inserted; `namedConstants` maps names to numbers
+ * that keep their name in the text.
  */
 export function parseFormula(
   source: string,
-  values: Constants = {},
-  names: Constants = {},
+  inlinedConstants: NamedNumbers = {},
+  namedConstants: NamedNumbers = {},
 ): Formula {
   const tokens = tokenize(source);
   const next = (token: string): boolean => {
@@ -234,9 +234,9 @@ export function parseFormula(
     if (/^\d/.test(token)) return numberLiteral(Number(token));
     if (next("(")) return call(token);
     if (token === "x") return { evaluate: (x) => x, text: "x", precedence: ATOM };
-    const named = names[token];
+    const named = namedConstants[token];
     if (named !== undefined) return { evaluate: () => named, text: token, precedence: ATOM };
-    const value = { inf: Infinity, nan: Number.NaN, ...values }[token];
+    const value = { inf: Infinity, nan: Number.NaN, ...inlinedConstants }[token];
     if (value === undefined) throw new SyntaxError(`${source} names an unknown ${token}`);
     return numberLiteral(value);
   };
@@ -270,7 +270,7 @@ export function parseFormula(
   const joined = (sign: string, a: Expression, b: Expression): Expression => {
     const operation = OPERATIONS.get(sign);
     if (operation === undefined) throw new SyntaxError(`${source} has an unknown ${sign}`);
-    const { precedence, evaluate, text } = operation;
+    const { precedence, evaluate, formatText } = operation;
     const [one, other] = [isOne(a), isOne(b)];
     // Multiplying or dividing by 1 leaves only the other operand, with its precedence.
     const left =
@@ -281,7 +281,7 @@ export function parseFormula(
           : precedence;
     return {
       evaluate: (x) => evaluate(a.evaluate(x), b.evaluate(x)),
-      text: text(a, b),
+      text: formatText(a, b),
       precedence: left,
     };
   };

@@ -1,6 +1,6 @@
 // Origins of a number: the elements of other layers that contribute to it, largest contributions first.
 import type { Network } from "../network/network.ts";
-import type { Chain } from "./chain.ts";
+import type { ComputationChain } from "./computation_chain.ts";
 import type { Explanation } from "./explanation.ts";
 import {
   elementPosition,
@@ -22,27 +22,32 @@ const rankByMagnitude = (amounts: ArrayLike<number>): number[] =>
   );
 
 /** The positions and amounts of a window's taps with the largest contributions. */
-function largestTaps({ rows, columns }: WindowTaps, amounts: readonly number[], most: number) {
+function largestTaps({ rows, columns }: WindowTaps, amounts: readonly number[], maxCount: number) {
   return rankByMagnitude(amounts)
     .flatMap((i) => {
       const [row, column] = [rows[Math.floor(i / columns.length)], columns[i % columns.length]];
       const inside = row?.state === "input" && column?.state === "input";
       return inside ? [{ y: row.inputIndex, x: column.inputIndex, amount: amounts[i] ?? 0 }] : [];
     })
-    .slice(0, most);
+    .slice(0, maxCount);
 }
 
 /**
  * The channels with the largest contributions to a convolution (each the sum of its products), at each channel's
  * largest tap.
  */
-function largestPatches({ contributions, firstChannel, taps, patch }: ConvolutionProducts) {
+function largestPatches({
+  contributions,
+  firstChannel,
+  taps,
+  channelProducts,
+}: ConvolutionProducts) {
   return rankByMagnitude(contributions)
     .slice(0, MAX_ORIGINS)
     .flatMap((k) => {
       const amount = contributions[k] ?? 0;
       // For a negative channel, the tap with the most negative product.
-      const products = patch(k).cells.map(({ product }) =>
+      const products = channelProducts(k).cells.map(({ product }) =>
         Math.max(0, product * Math.sign(amount)),
       );
       return largestTaps(taps, products, 1).map((tap) => ({
@@ -57,12 +62,13 @@ function largestPatches({ contributions, firstChannel, taps, patch }: Convolutio
 /** Contributions to a product with weights: one per channel if the inputs are flattened maps, else one per input. */
 function largestChannels(
   network: Network,
-  found: Explanation,
+  explanation: Explanation,
   products: DenseProducts,
-  position: 0 | 1,
+  operandPosition: 0 | 1,
 ): Origin[] {
-  const { contributions, pair } = products;
-  const read = (k: number) => found.elementRef(position, pair(k)[position]);
+  const { contributions, factorIndices } = products;
+  const read = (k: number) =>
+    explanation.operandElementRef(operandPosition, factorIndices(k)[operandPosition]);
   const own = read(0);
   const source = network.values.get(own.key);
   if (source === undefined) return [];
@@ -99,18 +105,19 @@ function largestChannels(
  */
 function largestFactors(
   network: Network,
-  { elementRef }: Explanation,
+  { operandElementRef }: Explanation,
   products: DenseProducts,
 ): Origin[] {
-  const { contributions, pair } = products;
-  const shares = network.values.get(elementRef(0, pair(0)[0]).key)?.display_kind === "attention";
+  const { contributions, factorIndices } = products;
+  const shares =
+    network.values.get(operandElementRef(0, factorIndices(0)[0]).key)?.display_kind === "attention";
   const positions = shares ? [1] : [0, 1];
   return rankByMagnitude(contributions)
     .slice(0, MAX_ORIGINS / positions.length)
     .flatMap((k) =>
       positions.flatMap((position) => {
-        const index = pair(k)[position] ?? 0;
-        return originFrom(network, elementRef(position, index), contributions[k] ?? 0) ?? [];
+        const index = factorIndices(k)[position] ?? 0;
+        return originFrom(network, operandElementRef(position, index), contributions[k] ?? 0) ?? [];
       }),
     );
 }
@@ -118,18 +125,18 @@ function largestFactors(
 /** The largest origins of element `index` of a chain's last layer. */
 export function largestOrigins(
   network: Network,
-  chain: Chain,
-  found: Explanation,
+  chain: ComputationChain,
+  explanation: Explanation,
   index: number,
 ): Origin[] {
   const { root, source } = chain;
-  const { computation, elementRef } = found;
+  const { computation, operandElementRef } = explanation;
   const [read] = root?.operands ?? [];
   const shape = read === undefined || read.shape.length === 0 ? source.shape : read.shape;
-  const at = coordinates(root?.output_shape ?? shape, found.rootIndex);
+  const at = coordinates(root?.output_shape ?? shape, explanation.rootElementIndex);
   const inSource = (channel: number, y: number, x: number, amount: number): Origin[] => {
     const spatial = shape.length > 3 ? [y, x] : shape.length > 2 ? [x] : [];
-    const own = elementRef(0, flatIndex(shape, [at[0] ?? 0, channel, ...spatial]));
+    const own = operandElementRef(0, flatIndex(shape, [at[0] ?? 0, channel, ...spatial]));
     return [originFrom(network, own, amount) ?? []].flat();
   };
   const origins: Origin[] = [];
@@ -138,15 +145,17 @@ export function largestOrigins(
       const [left, right] = root?.operands.map(({ kind }) => kind === "value") ?? [];
       origins.push(
         ...(left && right
-          ? largestFactors(network, found, computation.products)
-          : largestChannels(network, found, computation.products, right ? 1 : 0)),
+          ? largestFactors(network, explanation, computation.products)
+          : largestChannels(network, explanation, computation.products, right ? 1 : 0)),
       );
       break;
     }
     case "convolution":
       for (const { channel, y, x, amount, scope } of largestPatches(computation.products)) {
-        const found = inSource(channel, y, x, amount);
-        origins.push(...(scope === undefined ? found : found.map((one) => ({ ...one, scope }))));
+        const explanation = inSource(channel, y, x, amount);
+        origins.push(
+          ...(scope === undefined ? explanation : explanation.map((one) => ({ ...one, scope }))),
+        );
       }
       break;
     case "pool": {
@@ -168,8 +177,12 @@ export function largestOrigins(
       origins.push(
         ...[originFrom(network, computation.copied, computation.copied.value) ?? []].flat(),
       );
-      if (computation.by !== null) {
-        origins.push(...[originFrom(network, computation.by, computation.by.value) ?? []].flat());
+      if (computation.indexElement !== null) {
+        origins.push(
+          ...[
+            originFrom(network, computation.indexElement, computation.indexElement.value) ?? [],
+          ].flat(),
+        );
       }
       break;
     case "padded": {
@@ -190,7 +203,10 @@ export function largestOrigins(
       // An elementwise root: one element depends on one element.
       if (sizeOf(shape) === sizeOf(root?.output_shape ?? shape)) {
         origins.push(
-          ...[originFrom(network, elementRef(0, found.rootIndex), Number.NaN) ?? []].flat(),
+          ...[
+            originFrom(network, operandElementRef(0, explanation.rootElementIndex), Number.NaN) ??
+              [],
+          ].flat(),
         );
       }
   }

@@ -14,30 +14,30 @@ export interface MaskedRegion {
   readonly mask: Mask;
   readonly width: number;
   readonly height: number;
-  readonly count: number;
+  readonly markedCount: number;
   /** The bounding box; null if no pixel is marked. */
   readonly box: BoundingBox | null;
 }
 
 export function maskedRegion(mask: Mask, height: number, width: number): MaskedRegion {
-  let count = 0;
+  let markedCount = 0;
   let [top, left, bottom, right] = [height, width, -1, -1];
   for (const [i, one] of mask.entries()) {
     if (one === 0) continue;
-    count++;
+    markedCount++;
     const [y, x] = [Math.floor(i / width), i % width];
     [top, left] = [Math.min(top, y), Math.min(left, x)];
     [bottom, right] = [Math.max(bottom, y), Math.max(right, x)];
   }
-  const box = count ? { top, left, rows: bottom - top + 1, columns: right - left + 1 } : null;
-  return { mask, width, height, count, box };
+  const box = markedCount ? { top, left, rows: bottom - top + 1, columns: right - left + 1 } : null;
+  return { mask, width, height, markedCount, box };
 }
 
-/** An SVG path around the marked pixels, each `down` high and `along` wide; holes are outlined too. */
-export function outline(
+/** An SVG path around the marked pixels, each `pixelHeight` high and `pixelWidth` wide; holes are outlined too. */
+export function outlinePath(
   { mask, width, height, box }: MaskedRegion,
-  down: number,
-  along: number,
+  pixelHeight: number,
+  pixelWidth: number,
 ): string {
   if (box === null) return "";
   const at = (y: number, x: number): boolean =>
@@ -64,30 +64,30 @@ export function outline(
   let path = "";
   for (const start of edges.keys()) {
     while ((edges.get(start)?.length ?? 0) > 0)
-      path += traceOutline(edges, start, steps, stride, down, along);
+      path += traceOutline(edges, start, steps, stride, pixelHeight, pixelWidth);
   }
   return path;
 }
 
 function traceOutline(
-  edges: Map<number, number[]>,
-  start: number,
-  steps: readonly number[],
-  stride: number,
-  down: number,
-  along: number,
+  edgesByCorner: Map<number, number[]>,
+  startCorner: number,
+  cornerSteps: readonly number[],
+  cornersPerRow: number,
+  pixelHeight: number,
+  pixelWidth: number,
 ): string {
-  let path = `M${(start % stride) * along} ${Math.floor(start / stride) * down}`;
-  let corner = start;
+  let path = `M${(startCorner % cornersPerRow) * pixelWidth} ${Math.floor(startCorner / cornersPerRow) * pixelHeight}`;
+  let corner = startCorner;
   let before = -1;
   let far = 0;
   const line = (): string => {
     if (before < 0) return "";
     const sign = before < 2 ? 1 : -1;
-    return before % 2 === 0 ? `h${sign * far * along}` : `v${sign * far * down}`;
+    return before % 2 === 0 ? `h${sign * far * pixelWidth}` : `v${sign * far * pixelHeight}`;
   };
   do {
-    const own = edges.get(corner) ?? [];
+    const own = edgesByCorner.get(corner) ?? [];
     // Where two pixels touch at a corner, the sharper turn separates them.
     const turn = own.findIndex((direction) => before >= 0 && direction === (before + 1) % 4);
     const [direction] = own.splice(Math.max(0, turn), 1);
@@ -97,48 +97,53 @@ function traceOutline(
       path += line();
       [before, far] = [direction, 1];
     }
-    corner += steps[direction] ?? 0;
-  } while (corner !== start);
+    corner += cornerSteps[direction] ?? 0;
+  } while (corner !== startCorner);
   return `${path}${line()}z`;
 }
 
-const sizeText = (rows: number, columns: number, flat: boolean): string =>
-  flat ? String(columns) : `${rows}×${columns}`;
+const sizeText = (rows: number, columns: number, isFlat: boolean): string =>
+  isFlat ? String(columns) : `${rows}×${columns}`;
 
 /**
  * The text for a receptive field, such as "5×5, stride 1; 5×3 of it inside x’s 32×32: y 0 to 4, x 0 to 2". `extents`:
  * the theoretical field, if known.
  */
-export function fieldText(marked: MaskedRegion, of: string, extents: FieldExtents | null): string {
-  const { width, height, count, box } = marked;
-  if (box === null) return `nothing of ${of}`;
+export function receptiveFieldText(
+  region: MaskedRegion,
+  valueName: string,
+  extents: FieldExtents | null,
+): string {
+  const { width, height, markedCount, box } = region;
+  if (box === null) return `nothing of ${valueName}`;
   const flat = height === 1;
   const { top, left, rows, columns } = box;
   const places = (from: number, length: number): string =>
     length === 1 ? String(from) : `${from} to ${from + length - 1}`;
   const spans = `${flat ? "" : `y ${places(top, rows)}, `}x ${places(left, columns)}`;
-  const size = `${of}’s ${sizeText(height, width, flat)}`;
+  const size = `${valueName}’s ${sizeText(height, width, flat)}`;
   const own = sizeText(rows, columns, flat);
-  const whole = count === width * height;
+  const whole = markedCount === width * height;
   const theory = extents === null ? null : theoreticalSize(extents, flat);
-  if (theory === null) return whole ? `all of ${of}` : `${own} of ${size}: ${spans}`;
+  if (theory === null) return whole ? `all of ${valueName}` : `${own} of ${size}: ${spans}`;
   const larger = theory.rows > rows || theory.columns > columns;
   const smaller = theory.rows < rows || theory.columns < columns;
   const said = `${sizeText(theory.rows, theory.columns, flat)}, stride ${theory.strides}`;
-  if (whole) return larger ? `${said}; all of ${size} lies inside it` : `${said}: all of ${of}`;
+  if (whole)
+    return larger ? `${said}; all of ${size} lies inside it` : `${said}: all of ${valueName}`;
   if (smaller) return `${said}; ${own} of ${size} here, including repeated padding: ${spans}`;
   return larger ? `${said}; ${own} of it inside ${size}: ${spans}` : `${said}: ${spans} of ${size}`;
 }
 
 /** How many of the box's pixels are marked, if not all of them are: "45 of these 66 pixels". */
-export function gapsText({ count, box }: MaskedRegion): string {
+export function markedShareText({ markedCount, box }: MaskedRegion): string {
   const area = box === null ? 0 : box.rows * box.columns;
-  return count < area ? `${count} of these ${area} pixels` : "";
+  return markedCount < area ? `${markedCount} of these ${area} pixels` : "";
 }
 
 /** The theoretical size of a field. */
-function theoreticalSize(extents: FieldExtents, flat: boolean) {
-  const sides = flat && extents.length === 1 ? [null, extents[0]] : extents;
+function theoreticalSize(extents: FieldExtents, isFlat: boolean) {
+  const sides = isFlat && extents.length === 1 ? [null, extents[0]] : extents;
   if (sides.length !== 2) return null;
   const [rows, columns] = sides.map((one) => (one ? one.high - one.low + 1 : 1));
   const strides = [...new Set(extents.map((one) => one.stride))].join("×");

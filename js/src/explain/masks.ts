@@ -1,6 +1,6 @@
 // Masks over positions, and mappings that carry a mask from consumers to the elements they depend on, and back.
 import type { AxisWindow, FieldMap } from "../plan/schema.ts";
-import { PADDED_INDEX } from "./padding_modes.ts";
+import { PADDED_INDEX_BY_MODE } from "./padding_modes.ts";
 import { coordinates, sizeOf } from "./tensor.ts";
 
 /** 1 for each marked position of a value, in row-major order. */
@@ -29,21 +29,25 @@ export interface MaskMapping {
 }
 
 /** The input positions that each of a consumer's positions depends on, along one axis. */
-function readIndices(along: AxisWindow, length: number, size: number): IndexLists {
-  const { kernel, stride, dilation, pad_begin, transposed, padding, table } = along;
-  const offsets = new Int32Array(length + 1);
+function dependencyIndices(
+  axisWindow: AxisWindow,
+  outputSize: number,
+  inputSize: number,
+): IndexLists {
+  const { kernel, stride, dilation, pad_begin, transposed, padding, table } = axisWindow;
+  const offsets = new Int32Array(outputSize + 1);
   const items: number[] = [];
   if (transposed) {
-    const windows = { ...along, transposed: false, padding: "zeros" } as const;
-    return invertLists(readIndices(windows, size, length), length);
+    const windows = { ...axisWindow, transposed: false, padding: "zeros" } as const;
+    return invertLists(dependencyIndices(windows, inputSize, outputSize), outputSize);
   }
-  const repeat = PADDED_INDEX[padding];
-  for (let o = 0; o < length; o++) {
+  const repeat = PADDED_INDEX_BY_MODE[padding];
+  for (let o = 0; o < outputSize; o++) {
     if (table.length > 0) items.push(...(table[o] ?? []));
     else {
       for (let t = 0; t < kernel; t++) {
-        const at = repeat(o * stride - pad_begin + t * dilation, size);
-        if (at >= 0 && at < size) items.push(at);
+        const at = repeat(o * stride - pad_begin + t * dilation, inputSize);
+        if (at >= 0 && at < inputSize) items.push(at);
       }
     }
     offsets[o + 1] = items.length;
@@ -70,28 +74,32 @@ function invertLists({ offsets, items }: IndexLists, size: number): IndexLists {
 }
 
 /** Whether each position depends on the same position only. */
-export const isIdentityAxis = (along: AxisWindow, length: number, size: number): boolean =>
-  length === size &&
-  along.kernel === 1 &&
-  along.stride === 1 &&
-  along.pad_begin === 0 &&
-  along.table.length === 0;
+export const isIdentityAxis = (
+  axisWindow: AxisWindow,
+  outputSize: number,
+  inputSize: number,
+): boolean =>
+  outputSize === inputSize &&
+  axisWindow.kernel === 1 &&
+  axisWindow.stride === 1 &&
+  axisWindow.pad_begin === 0 &&
+  axisWindow.table.length === 0;
 
-/** Mappings from consumers to what they depend on (`down`), and back (`up`). */
+/** Mappings from consumers to what they depend on (`toInputs`), and back (`toConsumers`). */
 export function createMappings({ output_sizes, input_sizes, windows }: FieldMap): {
-  readonly down: MaskMapping;
-  readonly up: MaskMapping;
+  readonly toInputs: MaskMapping;
+  readonly toConsumers: MaskMapping;
 } {
   const lists = windows.map((along, k) => {
     const [length = 1, size = 1] = [output_sizes[along.axis], input_sizes[k]];
     return along.axis < 0 || isIdentityAxis(along, length, size)
       ? null
-      : readIndices(along, length, size);
+      : dependencyIndices(along, length, size);
   });
-  const down = windows.map(
+  const toInputs = windows.map(
     (along, k): AxisMapping => ({ sourceAxis: along.axis, lists: lists[k] ?? null }),
   );
-  const up = output_sizes.map((length, axis): AxisMapping => {
+  const toConsumers = output_sizes.map((length, axis): AxisMapping => {
     const from = windows.findIndex((along) => along.axis === axis);
     const own = lists[from] ?? null;
     return {
@@ -100,8 +108,8 @@ export function createMappings({ output_sizes, input_sizes, windows }: FieldMap)
     };
   });
   return {
-    down: { sourceSizes: output_sizes, targetSizes: input_sizes, axes: down },
-    up: { sourceSizes: input_sizes, targetSizes: output_sizes, axes: up },
+    toInputs: { sourceSizes: output_sizes, targetSizes: input_sizes, axes: toInputs },
+    toConsumers: { sourceSizes: input_sizes, targetSizes: output_sizes, axes: toConsumers },
   };
 }
 
@@ -109,21 +117,21 @@ export function createMappings({ output_sizes, input_sizes, windows }: FieldMap)
 function mapAxis(
   mask: Mask,
   outer: number,
-  length: number,
+  sourceSize: number,
   inner: number,
-  to: number,
+  targetSize: number,
   lists: IndexLists | null,
 ): Mask {
-  const found = new Uint8Array(outer * to * inner);
+  const found = new Uint8Array(outer * targetSize * inner);
   for (let a = 0; a < outer; a++) {
-    for (let o = 0; o < length; o++) {
-      const start = (a * length + o) * inner;
+    for (let o = 0; o < sourceSize; o++) {
+      const start = (a * sourceSize + o) * inner;
       const row = mask.subarray(start, start + inner);
       if (!row.includes(1)) continue;
       const first = lists === null ? 0 : (lists.offsets[o] ?? 0);
       const last = lists === null ? 1 : (lists.offsets[o + 1] ?? 0);
       for (let k = first; k < last; k++) {
-        const at = (a * to + (lists === null ? 0 : (lists.items[k] ?? 0))) * inner;
+        const at = (a * targetSize + (lists === null ? 0 : (lists.items[k] ?? 0))) * inner;
         for (let i = 0; i < inner; i++) if (row[i] === 1) found[at + i] = 1;
       }
     }
@@ -155,14 +163,14 @@ export function mapMask(
 }
 
 /** Expand a mask by one stride per target axis; stride 0 repeats it along that axis. */
-function broadcastMask(mask: Mask, sizes: readonly number[], steps: readonly number[]): Mask {
+function broadcastMask(mask: Mask, sizes: readonly number[], strides: readonly number[]): Mask {
   const result = new Uint8Array(sizeOf(sizes));
   const at = sizes.map(() => 0);
   let place = 0;
   for (let i = 0; i < result.length; i++) {
     result[i] = mask[place] ?? 0;
     for (let axis = sizes.length - 1; axis >= 0; axis--) {
-      const [own = 0, size = 1, step = 0] = [at[axis], sizes[axis], steps[axis]];
+      const [own = 0, size = 1, step = 0] = [at[axis], sizes[axis], strides[axis]];
       place += step;
       at[axis] = own + 1;
       if (own + 1 < size) break;
@@ -183,12 +191,12 @@ export function unionMasks(a: Mask | undefined, b: Mask): Mask {
 /** The mask of the one position of an element, by its coordinates. */
 export function elementMask(
   shape: readonly number[],
-  places: readonly number[],
-  at: readonly number[],
+  positionAxes: readonly number[],
+  coords: readonly number[],
 ): Mask {
-  const sizes = places.map((axis) => shape[axis] ?? 1);
+  const sizes = positionAxes.map((axis) => shape[axis] ?? 1);
   const mask = new Uint8Array(sizeOf(sizes));
-  mask[places.reduce((sum, axis, k) => sum * (sizes[k] ?? 1) + (at[axis] ?? 0), 0)] = 1;
+  mask[positionAxes.reduce((sum, axis, k) => sum * (sizes[k] ?? 1) + (coords[axis] ?? 0), 0)] = 1;
   return mask;
 }
 
@@ -196,18 +204,20 @@ export function elementMask(
 export function pixelMask(
   mask: Mask,
   shape: readonly number[],
-  places: readonly number[],
+  positionAxes: readonly number[],
   nchw: readonly [number, number, number, number],
 ): Mask {
   const [images, channels, height, width] = nchw;
   const pixels = height * width;
-  const isTrailing = places.every((axis, k) => axis === shape.length - places.length + k);
+  const isTrailing = positionAxes.every(
+    (axis, k) => axis === shape.length - positionAxes.length + k,
+  );
   if (isTrailing && mask.length === pixels) return mask;
   const found = new Uint8Array(pixels);
-  const sizes = places.map((axis) => shape[axis] ?? 1);
+  const sizes = positionAxes.map((axis) => shape[axis] ?? 1);
   for (let i = 0; i < images * channels * pixels; i++) {
     const at = coordinates(shape, i);
-    const place = places.reduce((sum, axis, k) => sum * (sizes[k] ?? 1) + (at[axis] ?? 0), 0);
+    const place = positionAxes.reduce((sum, axis, k) => sum * (sizes[k] ?? 1) + (at[axis] ?? 0), 0);
     if (mask[place] === 1) found[i % pixels] = 1;
   }
   return found;

@@ -3,7 +3,7 @@ import type { IndexMap, Layer, Operand } from "../plan/schema.ts";
 import { coordinates, element, flatIndex, sizeOf, type Tensor, type Tensors } from "./tensor.ts";
 
 /** Most elements to reorder, as for a large matrix that is read transposed. */
-const MAX_REORDERED = 2 ** 24;
+const MAX_REORDERED_ELEMENTS = 2 ** 24;
 
 /** A reference to an element of a stored tensor. */
 export interface ElementRef {
@@ -17,9 +17,9 @@ export interface OperandElement extends ElementRef {
 }
 
 /** The index of an element in the stored tensor, through all index maps. */
-export function sourceIndex(moves: readonly IndexMap[], index: number): number {
+export function sourceIndex(indexMaps: readonly IndexMap[], index: number): number {
   let now = index;
-  for (const { sizes, strides, offset, axis, table } of moves) {
+  for (const { sizes, strides, offset, axis, table } of indexMaps) {
     let [rest, from] = [now, offset];
     for (let k = sizes.length - 1; k >= 0; k--) {
       const size = sizes[k] ?? 1;
@@ -41,7 +41,7 @@ export function operandTensor(operand: Operand | undefined, tensors: Tensors): T
   const { shape, index_maps } = operand;
   const length = sizeOf(shape);
   if (index_maps.length === 0) return length === tensor.data.length ? { ...tensor, shape } : tensor;
-  if (length > MAX_REORDERED) return null;
+  if (length > MAX_REORDERED_ELEMENTS) return null;
   const known = reorderedTensors.get(tensor.data) ?? new Map<Operand, Tensor>();
   reorderedTensors.set(tensor.data, known);
   const made = known.get(operand) ?? {
@@ -54,11 +54,11 @@ export function operandTensor(operand: Operand | undefined, tensors: Tensors): T
 }
 
 /** The index, in a tensor that is broadcast, of the element at an output's coordinates. */
-export function broadcastIndex(shape: readonly number[], at: readonly number[]): number {
-  const missing = at.length - shape.length;
+export function broadcastIndex(shape: readonly number[], coords: readonly number[]): number {
+  const missing = coords.length - shape.length;
   return flatIndex(
     shape,
-    shape.map((length, axis) => (length === 1 ? 0 : (at[axis + missing] ?? 0))),
+    shape.map((length, axis) => (length === 1 ? 0 : (coords[axis + missing] ?? 0))),
   );
 }
 

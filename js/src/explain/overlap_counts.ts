@@ -11,12 +11,12 @@ export interface OverlapCounts {
 export function overlapCounts(
   window: Window,
   spatial: readonly number[],
-  output: readonly number[],
+  outputSizes: readonly number[],
 ): OverlapCounts | null {
   const rank = spatial.length;
   if (rank < 1 || rank > 2 || window.kernel.length !== rank) return null;
   const axis = (k: number): number[] => {
-    const counts = new Array<number>(output[k] ?? 0).fill(0);
+    const counts = new Array<number>(outputSizes[k] ?? 0).fill(0);
     const [kernel = 1, stride = 1] = [window.kernel[k], window.strides[k]];
     const [dilation = 1, begin = 0] = [window.dilations[k], window.pads_begin[k]];
     for (let i = 0; i < (spatial[k] ?? 0); i++) {
@@ -31,7 +31,7 @@ export function overlapCounts(
 }
 
 /** The distinct counts in the interior, away from the borders: one value, or several that alternate. */
-function interiorCounts(counts: readonly number[]): readonly number[] {
+function distinctInteriorCounts(counts: readonly number[]): readonly number[] {
   const quarter = Math.floor(counts.length / 4);
   return [...new Set(counts.slice(quarter, counts.length - quarter))].sort((a, b) => b - a);
 }
@@ -41,7 +41,9 @@ function interiorCounts(counts: readonly number[]): readonly number[] {
  * this causes checkerboard artifacts".
  */
 export function overlapText({ rows, columns }: OverlapCounts): string {
-  const products = interiorCounts(rows).flatMap((a) => interiorCounts(columns).map((b) => a * b));
+  const products = distinctInteriorCounts(rows).flatMap((a) =>
+    distinctInteriorCounts(columns).map((b) => a * b),
+  );
   const distinctCounts = [...new Set(products)].sort((a, b) => b - a);
   const all = rows.flatMap((a) => columns.map((b) => a * b));
   if (distinctCounts.length > 1) {

@@ -2,7 +2,7 @@
 import type { AxisWindow } from "../plan/schema.ts";
 
 /** The position in a map of length `size` that a padded position repeats, by ONNX's mode names. */
-export const PADDED_INDEX: Readonly<
+export const PADDED_INDEX_BY_MODE: Readonly<
   Record<AxisWindow["padding"], (at: number, size: number) => number>
 > = {
   zeros: (at) => at,

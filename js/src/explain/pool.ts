@@ -4,7 +4,7 @@ import { coordinates, element, type Tensor } from "./tensor.ts";
 import {
   type AxisTap,
   adaptiveTaps,
-  isAdaptive,
+  isAdaptivePool,
   slidingTaps,
   type TapState,
   tapState,
@@ -23,7 +23,7 @@ export interface PoolWindow {
   readonly value: number;
 }
 
-const KINDS: Readonly<Partial<Record<Layer["explanation"], PoolWindow["kind"]>>> = {
+const POOL_KINDS: Readonly<Partial<Record<Layer["explanation"], PoolWindow["kind"]>>> = {
   "max pool": "max",
   "mean pool": "mean",
   "sum pool": "sum",
@@ -31,7 +31,7 @@ const KINDS: Readonly<Partial<Record<Layer["explanation"], PoolWindow["kind"]>>>
 
 /** The window of a pool over 1D or 2D maps; null for volumes. */
 export function poolWindow(layer: Layer, x: Tensor, index: number): PoolWindow | null {
-  const kind = KINDS[layer.explanation];
+  const kind = POOL_KINDS[layer.explanation];
   const at = coordinates(layer.output_shape, index);
   const spatial = x.shape.slice(2);
   if (kind === undefined || spatial.length < 1 || spatial.length > 2) return null;
@@ -55,7 +55,7 @@ export function poolWindow(layer: Layer, x: Tensor, index: number): PoolWindow |
   const sum = inside.reduce((total, cell) => total + cell.input, 0);
   const argmax = argmaxCell(cells);
   const count =
-    layer.attributes.count_include_pad === 1 ? countWithPadding(layer, x, taps) : inside.length;
+    layer.attributes.count_include_pad === 1 ? countTapsWithPadding(layer, x, taps) : inside.length;
   const divisor = kind === "sum" ? 1 : count;
   const value = kind === "max" ? (cells[argmax]?.input ?? -Infinity) : sum / divisor;
   return { kind, taps, cells, argmax, sum, divisor, value };
@@ -64,11 +64,11 @@ export function poolWindow(layer: Layer, x: Tensor, index: number): PoolWindow |
 function poolTaps(
   layer: Layer,
   spatial: readonly number[],
-  at: readonly number[],
+  coords: readonly number[],
 ): WindowTaps | null {
-  if (isAdaptive(layer)) return adaptiveTaps(spatial, layer.output_shape.slice(2), at);
+  if (isAdaptivePool(layer)) return adaptiveTaps(spatial, layer.output_shape.slice(2), coords);
   if (layer.window.kernel.length === 0) return globalTaps(spatial);
-  return slidingTaps(layer.window, spatial, at);
+  return slidingTaps(layer.window, spatial, coords);
 }
 
 /** The index of the first maximum; a NaN exceeds any number, as in PyTorch. */
@@ -93,7 +93,7 @@ function globalTaps(spatial: readonly number[]): WindowTaps {
 }
 
 /** Count the taps in the map or its padding. With ceil_mode, taps beyond both don't count. */
-function countWithPadding(layer: Layer, x: Tensor, { rows, columns }: WindowTaps): number {
+function countTapsWithPadding(layer: Layer, x: Tensor, { rows, columns }: WindowTaps): number {
   const spatial = x.shape.slice(2);
   const count = (lines: readonly AxisTap[], axis: number): number => {
     const size = spatial.at(axis) ?? 1;

@@ -20,7 +20,7 @@ export interface Product {
 }
 
 /** The products of one input channel, tap by tap. */
-export interface Patch {
+export interface ChannelProducts {
   readonly rows: number;
   readonly columns: number;
   readonly cells: readonly Product[];
@@ -33,18 +33,18 @@ export interface Products {
   /** The contribution of each of these channels. */
   readonly contributions: Float64Array;
   /** The number of products, without those of padding or inserted zeros. */
-  readonly count: number;
-  readonly positive: number;
-  readonly negative: number;
+  readonly productCount: number;
+  readonly positiveSum: number;
+  readonly negativeSum: number;
   readonly sum: number;
-  /** The patch of the k-th channel; restricted to `lines` if passed. */
-  patch(k: number, lines?: WindowTaps): Patch;
+  /** The patch of the k-th channel; restricted to `taps` if passed. */
+  channelProducts(k: number, taps?: WindowTaps): ChannelProducts;
 }
 
 /** Products of a dense layer. */
 export interface DenseProducts extends Products {
   /** The elements of both operands in the k-th product. */
-  readonly pair: (k: number) => readonly [number, number];
+  readonly factorIndices: (k: number) => readonly [number, number];
 }
 
 /** Products of a convolution. */
@@ -56,16 +56,16 @@ export interface ConvolutionProducts extends Products {
 
 interface ProductSource {
   readonly firstChannel: number;
-  readonly channels: number;
+  readonly channelCount: number;
   readonly taps: WindowTaps;
   /** The input's element for a tap inside the map. */
   readonly input: (k: number, y: number, x: number) => number;
   readonly weight: (k: number, y: number, x: number) => number;
 }
 
-function productsOf({
+function computeProducts({
   firstChannel,
-  channels,
+  channelCount,
   taps: lines,
   input,
   weight,
@@ -83,27 +83,35 @@ function productsOf({
       ? { ...found, repeatedPixel: `y ${row.inputIndex}, x ${column.inputIndex}` }
       : found;
   };
-  const contributions = new Float64Array(channels);
-  let [count, positive, negative, sum] = [0, 0, 0, 0];
+  const contributions = new Float64Array(channelCount);
+  let [productCount, positiveSum, negativeSum, sum] = [0, 0, 0, 0];
   const taps = lines.rows.length * lines.columns.length;
-  for (let k = 0; k < channels; k++) {
+  for (let k = 0; k < channelCount; k++) {
     let own = 0;
     for (let i = 0; i < taps; i++) {
       const { product, state } = productAt(k, lines, i);
       own += product;
-      if (state === "input") count++;
-      if (product < 0) negative += product;
-      else positive += product;
+      if (state === "input") productCount++;
+      if (product < 0) negativeSum += product;
+      else positiveSum += product;
     }
     contributions[k] = own;
     sum += own;
   }
-  const patch = (k: number, some: WindowTaps = lines): Patch => {
+  const channelProducts = (k: number, some: WindowTaps = lines): ChannelProducts => {
     const [rows, columns] = [some.rows.length, some.columns.length];
     const cells = Array.from({ length: rows * columns }, (_, i) => productAt(k, some, i));
     return { rows, columns, cells };
   };
-  return { firstChannel, contributions, count, positive, negative, sum, patch };
+  return {
+    firstChannel,
+    contributions,
+    productCount,
+    positiveSum,
+    negativeSum,
+    sum,
+    channelProducts,
+  };
 }
 
 /** Products of Conv and ConvTranspose over 1D or 2D maps; null for volumes. */
@@ -138,9 +146,9 @@ export function convolutionProducts(
       : output * each.inputs + k) *
     rows *
     columns;
-  const products = productsOf({
+  const products = computeProducts({
     firstChannel,
-    channels: each.inputs,
+    channelCount: each.inputs,
     taps,
     input: (k, y, column) => element(x.data, map(k) + y * across + column),
     weight: (k, y, column) => element(weight.data, kernel(k) + y * columns + column),
@@ -184,12 +192,12 @@ export function denseProducts(
     flatIndex(a.shape, [...batch(a.shape), ...(flip("transA") ? [k, row] : [row, k])]);
   const right = (k: number) =>
     flatIndex(b.shape, [...batch(b.shape), ...(flip("transB") ? [column, k] : [k, column])]);
-  const products = productsOf({
+  const products = computeProducts({
     firstChannel: 0,
-    channels: inner,
+    channelCount: inner,
     taps: SINGLE_TAP,
     input: (k) => element(a.data, left(k)),
     weight: (k) => factor * element(b.data, right(k)),
   });
-  return { ...products, pair: (k) => [left(k), right(k)] };
+  return { ...products, factorIndices: (k) => [left(k), right(k)] };
 }

@@ -3,29 +3,29 @@ import type { FieldMap, Layer, PlanHeader } from "../plan/schema.ts";
 import {
   type FieldExtent,
   type FieldExtents,
-  sourceExtents,
+  operandExtents,
   unionExtents,
 } from "./field_extents.ts";
 import { createMappings, type Mask, mapMask, unionMasks } from "./masks.ts";
 
 /** A result for each value: a mask, or theoretical extents. */
-type ByKey<T> = Map<string, T>;
+type ResultsByKey<T> = Map<string, T>;
 
 /** Fields from the layer table alone: the elements that can be read. Zero weights may exclude some of them. */
 export class FieldPropagator {
   private readonly layers: readonly Layer[];
-  private readonly reaches: readonly FieldMap[];
+  private readonly fieldMaps: readonly FieldMap[];
   private readonly mappings = new Map<number, ReturnType<typeof createMappings>>();
 
   constructor(plan: PlanHeader) {
     this.layers = plan.layers;
-    this.reaches = plan.field_maps;
+    this.fieldMaps = plan.field_maps;
   }
 
-  private mappingOf(fieldMapIndex: number) {
+  private getMaskMappings(fieldMapIndex: number) {
     const known = this.mappings.get(fieldMapIndex);
     if (known !== undefined) return known;
-    const made = this.reaches[fieldMapIndex];
+    const made = this.fieldMaps[fieldMapIndex];
     if (made === undefined) throw new RangeError(`no reach ${fieldMapIndex}`);
     const fresh = createMappings(made);
     this.mappings.set(fieldMapIndex, fresh);
@@ -35,33 +35,34 @@ export class FieldPropagator {
   /** Propagate from a layer's value backwards to every value before it. */
   private propagateBackwards<T>(
     name: string,
-    own: T,
-    step: (reach: number, of: T) => T,
-    join: (a: T | undefined, b: T) => T,
-  ): ByKey<T> {
-    const found = new Map<string, T>([[name, own]]);
+    startField: T,
+    propagate: (reach: number, of: T) => T,
+    unite: (a: T | undefined, b: T) => T,
+  ): ResultsByKey<T> {
+    const found = new Map<string, T>([[name, startField]]);
     for (const layer of this.layers.toReversed()) {
       const mine = found.get(layer.name);
       if (mine === undefined) continue;
       const parts = new Map<number, T>([[0, mine]]);
       for (const [reader, source, fieldMapIndex] of layer.dependencies) {
         const of = parts.get(reader);
-        if (of !== undefined) parts.set(source, join(parts.get(source), step(fieldMapIndex, of)));
+        if (of !== undefined)
+          parts.set(source, unite(parts.get(source), propagate(fieldMapIndex, of)));
       }
       for (const [k, key] of layer.inputs.entries()) {
         const part = parts.get(k + 1);
-        if (part !== undefined) found.set(key, join(found.get(key), part));
+        if (part !== undefined) found.set(key, unite(found.get(key), part));
       }
     }
     return found;
   }
 
   /** The receptive field of these positions in every earlier value. */
-  receptiveField(name: string, places: Mask): ReadonlyMap<string, Mask> {
+  receptiveField(name: string, positions: Mask): ReadonlyMap<string, Mask> {
     return this.propagateBackwards(
       name,
-      places,
-      (fieldMapIndex, of) => mapMask(this.mappingOf(fieldMapIndex).down, of),
+      positions,
+      (fieldMapIndex, of) => mapMask(this.getMaskMappings(fieldMapIndex).toInputs, of),
       unionMasks,
     );
   }
@@ -73,16 +74,16 @@ export class FieldPropagator {
       name,
       own,
       (fieldMapIndex, of) => {
-        const through = this.reaches[fieldMapIndex];
-        return of && through ? sourceExtents(through, of) : null;
+        const through = this.fieldMaps[fieldMapIndex];
+        return of && through ? operandExtents(through, of) : null;
       },
       (a, b) => (a === undefined ? b : a && b && unionExtents(a, b)),
     );
   }
 
   /** The projective field of these positions: the positions that they affect in every later value. */
-  projectiveField(name: string, places: Mask): ReadonlyMap<string, Mask> {
-    const found = new Map<string, Mask>([[name, places]]);
+  projectiveField(name: string, positions: Mask): ReadonlyMap<string, Mask> {
+    const found = new Map<string, Mask>([[name, positions]]);
     for (const layer of this.layers) {
       if (layer.name === name || !layer.inputs.some((key) => found.has(key))) continue;
       const parts = new Map<number, Mask>();
@@ -95,7 +96,10 @@ export class FieldPropagator {
         if (mask !== undefined) {
           parts.set(
             reader,
-            unionMasks(parts.get(reader), mapMask(this.mappingOf(fieldMapIndex).up, mask)),
+            unionMasks(
+              parts.get(reader),
+              mapMask(this.getMaskMappings(fieldMapIndex).toConsumers, mask),
+            ),
           );
         }
       }

@@ -27,8 +27,8 @@ export function coordinates(shape: readonly number[], index: number): number[] {
 }
 
 /** The row-major index of an element. */
-export const flatIndex = (shape: readonly number[], at: readonly number[]): number =>
-  shape.reduce((index, length, axis) => index * length + (at[axis] ?? 0), 0);
+export const flatIndex = (shape: readonly number[], coords: readonly number[]): number =>
+  shape.reduce((index, length, axis) => index * length + (coords[axis] ?? 0), 0);
 
 /** The number of elements. */
 export const sizeOf = (shape: readonly number[]): number =>

@@ -1,6 +1,6 @@
 // The taps of a window over a map: the rows and columns that it reads, inside the input or outside.
 import type { Layer, Window } from "../plan/schema.ts";
-import { PADDED_INDEX, paddingModeText } from "./padding_modes.ts";
+import { PADDED_INDEX_BY_MODE, paddingModeText } from "./padding_modes.ts";
 
 /** "padding": outside the map. "inserted": a zero that a transposed convolution inserts between two pixels. */
 export type TapState = "input" | "padding" | "inserted";
@@ -34,66 +34,74 @@ export interface TransposedTaps extends WindowTaps {
   readonly phaseTaps: WindowTaps;
 }
 
-interface Axis {
+interface WindowAxis {
   readonly size: number;
   readonly kernel: number;
   readonly stride: number;
   readonly dilation: number;
-  readonly begin: number;
+  readonly padBegin: number;
 }
 
 /** Both axes of a window; a 1D map has a single row. Null for volumes and for inconsistent ranks. */
-function windowAxes(window: Window, spatial: readonly number[]): readonly [Axis, Axis] | null {
+function windowAxes(
+  window: Window,
+  spatial: readonly number[],
+): readonly [WindowAxis, WindowAxis] | null {
   const rank = spatial.length;
   const { kernel, strides, dilations, pads_begin } = window;
   // A Pad has no kernel.
   const given = [kernel, strides, dilations].every(({ length }) => length === 0 || length === rank);
   if (rank < 1 || rank > 2 || pads_begin.length !== rank || !given) return null;
-  const axis = (i: number): Axis => ({
+  const axis = (i: number): WindowAxis => ({
     size: spatial[i] ?? 1,
     kernel: kernel[i] ?? 1,
     stride: strides[i] ?? 1,
     dilation: dilations[i] ?? 1,
-    begin: pads_begin[i] ?? 0,
+    padBegin: pads_begin[i] ?? 0,
   });
-  const single = { size: 1, kernel: 1, stride: 1, dilation: 1, begin: 0 };
+  const single = { size: 1, kernel: 1, stride: 1, dilation: 1, padBegin: 0 };
   return rank === 1 ? [single, axis(0)] : [axis(0), axis(1)];
 }
 
 /** The row and column of an output's coordinates; a 1D map has row 0. */
-const pixelOf = (at: readonly number[]): readonly [number, number] =>
-  at.length > 3 ? [at[2] ?? 0, at[3] ?? 0] : [0, at[2] ?? 0];
+const pixelOf = (coords: readonly number[]): readonly [number, number] =>
+  coords.length > 3 ? [coords[2] ?? 0, coords[3] ?? 0] : [0, coords[2] ?? 0];
 
 /** The taps along both sides of a kernel, for an output at these coordinates. */
 function windowTaps(
-  axes: readonly [Axis, Axis],
-  at: readonly number[],
-  line: (axis: Axis, output: number, place: number) => AxisTap,
+  axes: readonly [WindowAxis, WindowAxis],
+  coords: readonly number[],
+  tapAt: (axis: WindowAxis, output: number, place: number) => AxisTap,
 ): WindowTaps {
-  const [y, x] = pixelOf(at);
-  const along = (axis: Axis, output: number) =>
-    Array.from({ length: axis.kernel }, (_, place) => line(axis, output, place));
+  const [y, x] = pixelOf(coords);
+  const along = (axis: WindowAxis, output: number) =>
+    Array.from({ length: axis.kernel }, (_, place) => tapAt(axis, output, place));
   return { rows: along(axes[0], y), columns: along(axes[1], x) };
 }
 
-/** The taps of a convolution or pool for an output at these coordinates; `mode`: the padding mode if not zeros. */
+/**
+ * The taps of a convolution or pool for an output at these coordinates; `paddingMode`: the padding mode if not zeros.
+ */
 export function slidingTaps(
   window: Window,
   spatial: readonly number[],
-  at: readonly number[],
-  mode?: unknown,
+  coords: readonly number[],
+  paddingMode?: unknown,
 ): WindowTaps | null {
   const axes = windowAxes(window, spatial);
   return (
     axes &&
-    windowTaps(axes, at, ({ size, stride, dilation, begin }, output, tap) => {
-      const from = output * stride - begin + tap * dilation;
+    windowTaps(axes, coords, ({ size, stride, dilation, padBegin }, output, tap) => {
+      const from = output * stride - padBegin + tap * dilation;
       if (from >= 0 && from < size) return { tap, inputIndex: from, state: "input" };
-      return paddingModeText(mode) === null
+      return paddingModeText(paddingMode) === null
         ? { tap, inputIndex: from, state: "padding" }
         : {
             tap,
-            inputIndex: PADDED_INDEX[mode as keyof typeof PADDED_INDEX](from, size),
+            inputIndex: PADDED_INDEX_BY_MODE[paddingMode as keyof typeof PADDED_INDEX_BY_MODE](
+              from,
+              size,
+            ),
             state: "input",
             outsideIndex: from,
           };
@@ -102,17 +110,19 @@ export function slidingTaps(
 }
 
 /** Whether a layer is an adaptive pool, whose windows may differ in size. */
-export const isAdaptive = ({ attributes }: Layer): boolean => Array.isArray(attributes.output_size);
+export const isAdaptivePool = ({ attributes }: Layer): boolean =>
+  Array.isArray(attributes.output_size);
 
 /** The taps of an adaptive pool for an output at these coordinates: this position's share of the map. */
 export function adaptiveTaps(
   spatial: readonly number[],
-  places: readonly number[],
-  at: readonly number[],
+  outputSizes: readonly number[],
+  coords: readonly number[],
 ): WindowTaps | null {
-  if (spatial.length < 1 || spatial.length > 2 || places.length !== spatial.length) return null;
+  if (spatial.length < 1 || spatial.length > 2 || outputSizes.length !== spatial.length)
+    return null;
   const along = (axis: number, output: number): AxisTap[] => {
-    const [size, count] = [spatial.at(axis) ?? 1, places.at(axis) ?? 1];
+    const [size, count] = [spatial.at(axis) ?? 1, outputSizes.at(axis) ?? 1];
     const from = Math.floor((output * size) / count);
     const end = Math.ceil(((output + 1) * size) / count);
     return Array.from({ length: end - from }, (_, tap) => ({
@@ -121,7 +131,7 @@ export function adaptiveTaps(
       state: "input",
     }));
   };
-  const [y, x] = pixelOf(at);
+  const [y, x] = pixelOf(coords);
   const single: AxisTap = { tap: 0, inputIndex: 0, state: "input" };
   return { rows: spatial.length > 1 ? along(-2, y) : [single], columns: along(-1, x) };
 }
@@ -130,22 +140,26 @@ export function adaptiveTaps(
 export function transposedTaps(
   window: Window,
   spatial: readonly number[],
-  at: readonly number[],
+  coords: readonly number[],
 ): TransposedTaps | null {
   const axes = windowAxes(window, spatial);
   if (axes === null) return null;
-  const lines = windowTaps(axes, at, ({ size, kernel, stride, dilation, begin }, output, i) => {
-    const tap = kernel - 1 - i;
-    const dilatedIndex = output + begin - tap * dilation;
-    if (dilatedIndex < 0 || dilatedIndex > (size - 1) * stride)
-      return { tap, inputIndex: dilatedIndex, state: "padding" };
-    if (dilatedIndex % stride !== 0) return { tap, inputIndex: dilatedIndex, state: "inserted" };
-    return { tap, inputIndex: dilatedIndex / stride, state: "input" };
-  });
-  const [y, x] = pixelOf(at);
-  const filter = (axis: Axis, output: number): AxisTap[] =>
+  const lines = windowTaps(
+    axes,
+    coords,
+    ({ size, kernel, stride, dilation, padBegin }, output, i) => {
+      const tap = kernel - 1 - i;
+      const dilatedIndex = output + padBegin - tap * dilation;
+      if (dilatedIndex < 0 || dilatedIndex > (size - 1) * stride)
+        return { tap, inputIndex: dilatedIndex, state: "padding" };
+      if (dilatedIndex % stride !== 0) return { tap, inputIndex: dilatedIndex, state: "inserted" };
+      return { tap, inputIndex: dilatedIndex / stride, state: "input" };
+    },
+  );
+  const [y, x] = pixelOf(coords);
+  const filter = (axis: WindowAxis, output: number): AxisTap[] =>
     Array.from({ length: axis.kernel }, (_, i) => axis.kernel - 1 - i).flatMap((tap) => {
-      const dilatedIndex = output + axis.begin - tap * axis.dilation;
+      const dilatedIndex = output + axis.padBegin - tap * axis.dilation;
       if (dilatedIndex % axis.stride !== 0) return [];
       const from = dilatedIndex / axis.stride;
       return [
@@ -155,7 +169,7 @@ export function transposedTaps(
   return {
     ...lines,
     phaseTaps: { rows: filter(axes[0], y), columns: filter(axes[1], x) },
-    phase: [(y + axes[0].begin) % axes[0].stride, (x + axes[1].begin) % axes[1].stride],
+    phase: [(y + axes[0].padBegin) % axes[0].stride, (x + axes[1].padBegin) % axes[1].stride],
     strides: [axes[0].stride, axes[1].stride],
   };
 }
@@ -170,19 +184,23 @@ export function tapState(row: AxisTap, column: AxisTap): TapState {
  * The rows or columns as text: "19–22"; with gaps "3, 5, 7"; beyond the border "0–1 (1 outside)"; with repeating
  * padding "1, 0, 1 (mirrored at the border)".
  */
-function spanText(lines: readonly AxisTap[], border: string): string {
-  const places = lines.filter((line) => line.state !== "padding").map((line) => line.inputIndex);
+function spanText(taps: readonly AxisTap[], borderText: string): string {
+  const places = taps.filter((line) => line.state !== "padding").map((line) => line.inputIndex);
   const [first = 0, last = 0] = [places[0], places.at(-1)];
   if (places.some((at, i) => i > 0 && at <= (places[i - 1] ?? 0)))
-    return `${places.join(", ")} (${border} at the border)`;
+    return `${places.join(", ")} (${borderText} at the border)`;
   const close = last - first === places.length - 1;
   const words = close && places.length > 1 ? `${first}–${last}` : places.join(", ");
-  const beyond = lines.length - places.length;
+  const beyond = taps.length - places.length;
   return beyond > 0 ? `${words || "none"} (${beyond} outside)` : words;
 }
 
 /** The rows and columns that a window reads, in the order of its taps: "rows 19–22, columns 15–18". */
-export function windowText({ rows, columns }: WindowTaps, flat: boolean, mode?: unknown): string {
-  const border = paddingModeText(mode) ?? "repeated";
-  return `${flat ? "" : `rows ${spanText(rows, border)}, `}columns ${spanText(columns, border)}`;
+export function windowText(
+  { rows, columns }: WindowTaps,
+  isFlat: boolean,
+  paddingMode?: unknown,
+): string {
+  const border = paddingModeText(paddingMode) ?? "repeated";
+  return `${isFlat ? "" : `rows ${spanText(rows, border)}, `}columns ${spanText(columns, border)}`;
 }

@@ -38,12 +38,12 @@ export interface TraitSync {
 }
 
 /**
- * Synchronise a trait that Python and pages both set, in the form `{[field]: record, turn}`. Python counts its own
- * changes in `turn`, and ignores a page's message with an older turn.
+ * Synchronise a trait that Python and pages both set, in the form `{[recordField]: record, turn}`. Python counts its
+ * own changes in `turn`, and ignores a page's message with an older turn.
  */
 export function recordTraitSync<T>(
   name: string,
-  field: string,
+  recordField: string,
   record: Signal<T | null>,
 ): TraitSync {
   let turn = 0; // turn of Python's last change
@@ -53,18 +53,18 @@ export function recordTraitSync<T>(
       const given = (value ?? {}) as { readonly turn?: number; readonly [name: string]: unknown };
       if ((given.turn ?? 0) < turn) return; // some hosts echo our message after Python's newer one
       turn = given.turn ?? 0;
-      const found = given[field] ?? null;
+      const found = given[recordField] ?? null;
       // Keep the object if an equal record arrives: some hosts echo our own.
       if (JSON.stringify(found) !== JSON.stringify(record.peek())) record.value = found as T | null;
     },
-    values: () => [{ [field]: record.value, turn }],
+    values: () => [{ [recordField]: record.value, turn }],
   };
 }
 
 /** The interface of a Viewer in this page to its features. */
 export interface ViewerHost {
   /** This page's name. */
-  readonly page: string;
+  readonly pageId: string;
   readonly state: ViewerState;
   readonly engine: Engine;
   /** Undefined in an exported page. */
@@ -76,7 +76,7 @@ export interface ViewerHost {
   /** Release a fetched blob, or cancel its request. */
   release(name: string): void;
   /** Override an input; null ends the override. `isTakenOver`: Python, or the page, has adopted the last input. */
-  feed(fed: InputOverride | null, isTakenOver?: boolean): Promise<void>;
+  feed(newOverride: InputOverride | null, isTakenOver?: boolean): Promise<void>;
   /** Read a value's elements. */
   read(key: string): Promise<Float32Array>;
 }
@@ -84,10 +84,10 @@ export interface ViewerHost {
 export interface PythonLink {
   send(message: FromPage, buffers?: ArrayBuffer[]): void;
   traitValue(name: string): unknown;
-  /** Apply a message on top of revision `base`, if that is current; `take` returns whether the message is complete. */
+  /** Apply a message on top of revision `base`, if that is current; `apply` returns whether the message is complete. */
   applyRevision(
     message: { readonly base: number; readonly revision: number },
-    take: () => boolean,
+    apply: () => boolean,
   ): void;
   /** Report a change that pending reads may wait for. */
   notifyReads(): void;
@@ -96,7 +96,7 @@ export interface PythonLink {
 export interface ExportedPage {
   readonly record: PageData;
   /** Names of layers, modules, inputs and outputs. */
-  keys(): readonly string[];
+  valueKeys(): readonly string[];
   /** Resolve when all requested work is done. */
   settled(): Promise<unknown>;
 }
@@ -152,14 +152,14 @@ export interface LegendProps {
   /** The channel whose own range the legend shows. */
   channel?: number | null;
   /** The colour limits, if they differ from the value's range. */
-  limits?: ColorLimits | null;
+  colorLimits?: ColorLimits | null;
 }
 
 export interface Tab {
   readonly name: TabName;
   readonly title: string;
   readonly component: FunctionComponent<{ network: Network }>;
-  readonly keys: TabKeys;
+  readonly keyBindings: TabKeyBindings;
   /** The tab to insert before; the last position if omitted. */
   readonly before?: TabName;
   /** Whether the tab has content to show; true by default. */
@@ -167,7 +167,7 @@ export interface Tab {
 }
 
 /** Key bindings of a tab. */
-export interface TabKeys {
+export interface TabKeyBindings {
   /** The layers that ← and → step through, as selection names, and the index of the shown one; -1 if none is. */
   layers(network: Network, selected: Selection | null): { names: readonly string[]; at: number };
   /** The channel from which ↑ and ↓ continue; without it these keys do nothing in the tab. */
@@ -181,9 +181,9 @@ export interface TabKeys {
 }
 
 /** Key bindings in which ← and → step from stage to stage. */
-export const STAGE_KEYS: TabKeys = {
+export const STAGE_KEY_BINDINGS: TabKeyBindings = {
   layers: (network, selected) => ({
-    names: network.stages.map((stage) => stage.key),
+    names: network.stages.map((stage) => stage.valueKey),
     at: network.stages.findIndex((stage) =>
       stage.layers.some((layer) => layer.name === selected?.layer),
     ),

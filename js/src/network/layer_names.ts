@@ -7,7 +7,7 @@ const separatorOf = (name: string): string => (name.startsWith("/") ? "/" : ".")
 export const CALL_SEPARATOR = ": ";
 
 /** The index at which the last part of a name begins. */
-function lastPartIndex(name: string): number {
+function leafNameStart(name: string): number {
   const inside = name.indexOf(CALL_SEPARATOR);
   return inside < 0 ? name.lastIndexOf(separatorOf(name)) + 1 : inside + CALL_SEPARATOR.length;
 }
@@ -35,33 +35,33 @@ export function chainTitle(names: readonly string[]): string {
   const first = names[0] ?? "";
   const last = names.at(-1) ?? "";
   if (names.length < 2) return first;
-  const at = lastPartIndex(first);
+  const at = leafNameStart(first);
   const sameParent =
-    names.every((name) => lastPartIndex(name) === at) &&
+    names.every((name) => leafNameStart(name) === at) &&
     names.every((name) => name.slice(0, at) === first.slice(0, at));
   return sameParent ? `${first}–${last.slice(at)}` : `${first} – ${last}`;
 }
 
 /** A name relative to its module's heading: "conv1–relu" of "layer1.0.conv1–relu" in layer1.0. */
-export function relativeName(name: string, group: string): string {
-  if (group !== "" && name.startsWith(`${group}${CALL_SEPARATOR}`)) return leafName(name);
-  const start = `${group}${separatorOf(name)}`;
+export function relativeName(name: string, moduleName: string): string {
+  if (moduleName !== "" && name.startsWith(`${moduleName}${CALL_SEPARATOR}`)) return leafName(name);
+  const start = `${moduleName}${separatorOf(name)}`;
   const absolute = name.startsWith("/") ? `/${start}` : start;
-  return group !== "" && name.startsWith(absolute) ? name.slice(absolute.length) : name;
+  return moduleName !== "" && name.startsWith(absolute) ? name.slice(absolute.length) : name;
 }
 
 /** The last part of a layer's name, for display beside its module's: "2" of "encoder.2". */
-export const leafName = (name: string): string => name.slice(lastPartIndex(name)) || name;
+export const leafName = (name: string): string => name.slice(leafNameStart(name)) || name;
 
 /** The parts of a name; a line may break after each of them. */
 export const nameParts = (name: string): string[] => name.split(/(?<=[._–/ ])/);
 
-/** Shorten a name to at most `most` characters: drop leading modules, or else the middle. */
-export function shortenName(name: string, most: number): string {
-  if (name.length <= most) return name;
+/** Shorten a name to at most `maxLength` characters: drop leading modules, or else the middle. */
+export function shortenName(name: string, maxLength: number): string {
+  if (name.length <= maxLength) return name;
   const ends = nameParts(name).map((_, k, parts) => parts.slice(k).join(""));
-  const end = ends.slice(1).find((one) => one.length < most);
+  const end = ends.slice(1).find((one) => one.length < maxLength);
   if (end !== undefined) return `…${end}`;
-  const half = most / 2;
+  const half = maxLength / 2;
   return `${name.slice(0, Math.floor(half))}…${name.slice(1 - Math.ceil(half))}`;
 }

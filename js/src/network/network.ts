@@ -14,15 +14,15 @@ import {
 export interface Stage {
   readonly layers: readonly Layer[];
   /** Key of the displayed value: the last layer's. */
-  readonly key: string;
+  readonly valueKey: string;
   /** "encoder.0–2". */
   readonly title: string;
   /** The enclosing modules, outermost first: "layer1", "layer1.0"; empty for the model itself. */
   readonly modules: readonly string[];
   /** The enclosing module at depth two, or the deepest one above; "" for the model itself. */
-  readonly group: string;
+  readonly groupModule: string;
   /** Titles of the stages and inputs that it reads; empty if it reads only the stage before it. */
-  readonly readTitles: readonly string[];
+  readonly inputTitles: readonly string[];
 }
 
 export interface Network {
@@ -35,15 +35,15 @@ export interface Network {
   /** Layers that can be drawn, in call order. */
   readonly layers: readonly Layer[];
   /** As text, separate for the two networks of a comparison: "1,234", "1,234 + 1,234". */
-  readonly parameterCounts: string;
+  readonly parametersText: string;
   /** Number of examples in the batch. */
-  readonly batch: number;
+  readonly batchSize: number;
   /** The pairs of a comparison, by each of their keys. */
-  readonly pairs: ReadonlyMap<string, LayerPair>;
+  readonly comparisonPairs: ReadonlyMap<string, LayerPair>;
 }
 
-const isFollower = ({ role }: Layer): boolean => role === "follows" || role === "alias";
-const isLeader = ({ role }: Layer): boolean => role === "leads" || role === "alias";
+const canJoinStage = ({ role }: Layer): boolean => role === "follows" || role === "alias";
+const canLeadStage = ({ role }: Layer): boolean => role === "leads" || role === "alias";
 
 /** Index a Plan's tables; called once per Plan. */
 export function indexNetwork(plan: PlanHeader): Network {
@@ -64,16 +64,16 @@ export function indexNetwork(plan: PlanHeader): Network {
     parameters: new Map(plan.parameters.map((value) => [value.key, value])),
     inputs,
     outputs,
-    stages: stagesOf(
+    stages: groupIntoStages(
       layers,
       new Set(inputs.map((value) => value.key)),
-      aliasesOf(layers, values),
-      returningModules(plan.values),
+      findAliases(layers, values),
+      createReturningModuleLookup(plan.values),
     ),
     layers,
-    parameterCounts: parameterCountText(plan),
-    batch: plan.batch,
-    pairs: new Map(
+    parametersText: parameterCountText(plan),
+    batchSize: plan.batch,
+    comparisonPairs: new Map(
       plan.comparison.pairs.flatMap((pair) =>
         [pair.a, pair.b, pair.difference].map((key) => [key, pair] as const),
       ),
@@ -86,7 +86,7 @@ export const displayedValue = ({ outputs }: Pick<Network, "outputs">, value: Val
   outputs.find(({ texture }) => texture === value.texture) ?? value;
 
 /** Layers that compute nothing (Identity, Flatten, Dropout), with the key of the value that they pass on. */
-function aliasesOf(
+function findAliases(
   layers: readonly Layer[],
   values: ReadonlyMap<string, Value>,
 ): Map<string, string> {
@@ -100,9 +100,9 @@ function aliasesOf(
 }
 
 /** The modules that return exactly this value: layers that read the value come after these modules. */
-type modulesReturning = (key: string) => readonly string[];
+type ReturningModuleLookup = (key: string) => readonly string[];
 
-function returningModules(values: readonly Value[]): modulesReturning {
+function createReturningModuleLookup(values: readonly Value[]): ReturningModuleLookup {
   const textures = new Map(values.map((value) => [value.key, value.texture]));
   const returned = new Map<number, string[]>();
   for (const { kind, key, texture } of values) {
@@ -116,11 +116,11 @@ function returningModules(values: readonly Value[]): modulesReturning {
  * Group layers into chains, in call order. A chain ends at a value with several consumers, so that no skip connection
  * is hidden.
  */
-export function stagesOf(
+export function groupIntoStages(
   layers: readonly Layer[],
   inputs: ReadonlySet<string>,
   aliases: ReadonlyMap<string, string> = new Map(),
-  returns: modulesReturning = () => [],
+  findReturningModules: ReturningModuleLookup = () => [],
 ): Stage[] {
   // A layer that reads an alias counts as a consumer of the aliased value.
   const root = (key: string): string => aliases.get(key) ?? key;
@@ -142,25 +142,27 @@ export function stagesOf(
       (readers.get(root(before.name)) ?? 0) <= 1 &&
       layer.inputs.length > 0 &&
       layer.inputs.every((key) => root(key) === root(before.name));
-    const leading = chain?.every(isLeader) ?? false;
+    const leading = chain?.every(canLeadStage) ?? false;
     // A sum or concatenation at a module's end stays in that module: the chain ends if the next layer is outside of it.
     const lastComputed = chain?.findLast(({ role }) => role !== "alias");
     const ends =
       lastComputed?.role === "merges" &&
       lastComputed.module === "" &&
       layer.role !== "alias" &&
-      returns(lastComputed.name).some((module) => relativeName(layer.name, module) === layer.name);
-    if (continues && !ends && (isFollower(layer) || leading)) chain?.push(layer);
+      findReturningModules(lastComputed.name).some(
+        (module) => relativeName(layer.name, module) === layer.name,
+      );
+    if (continues && !ends && (canJoinStage(layer) || leading)) chain?.push(layer);
     else chains.push([layer]);
   }
-  return buildStages(chains, inputs, root, returns);
+  return buildStages(chains, inputs, root, findReturningModules);
 }
 
 function buildStages(
   chains: readonly (readonly Layer[])[],
   inputs: ReadonlySet<string>,
-  root: (key: string) => string,
-  returns: modulesReturning,
+  resolveAlias: (key: string) => string,
+  findReturningModules: ReturningModuleLookup,
 ): Stage[] {
   const titles = new Map<string, string>();
   const stages: Stage[] = [];
@@ -171,10 +173,10 @@ function buildStages(
     // Name the stage of an addition and its activation after the activation's module.
     const named = layers.filter((layer) => layer.module !== "");
     const title = chainTitle((named.length > 0 ? named : layers).map(labelOf));
-    const sources = [...new Set(layers[0]?.inputs.map(root))];
+    const sources = [...new Set(layers[0]?.inputs.map(resolveAlias))];
     const before = stages.at(-1);
     const plain = before
-      ? sources.length === 1 && sources[0] === root(before.key)
+      ? sources.length === 1 && sources[0] === resolveAlias(before.valueKey)
       : sources.every((key) => inputs.has(key)) && sources.length === inputs.size;
     // A functional operator (an addition) belongs to the module of the stage before it.
     const placed = ({ module, name }: Layer) =>
@@ -183,17 +185,20 @@ function buildStages(
       ? enclosingModules(layers)
       : modules.slice(
           0,
-          1 + modules.findLastIndex((module) => !before || !returns(before.key).includes(module)),
+          1 +
+            modules.findLastIndex(
+              (module) => !before || !findReturningModules(before.valueKey).includes(module),
+            ),
         );
     stages.push({
       layers,
-      key: last.name,
+      valueKey: last.name,
       title,
       modules,
-      group: modules.at(Math.min(modules.length, 2) - 1) ?? "",
-      readTitles: plain ? [] : sources.map((key) => titles.get(key) ?? key),
+      groupModule: modules.at(Math.min(modules.length, 2) - 1) ?? "",
+      inputTitles: plain ? [] : sources.map((key) => titles.get(key) ?? key),
     });
-    titles.set(root(last.name), title);
+    titles.set(resolveAlias(last.name), title);
   }
   return stages;
 }
@@ -210,21 +215,21 @@ const formatLengths = (lengths: readonly number[]): string =>
   new Set(lengths).size === 1 ? String(lengths[0]) : lengths.join("×");
 
 /** Explanations of layers that mix channels. */
-const CHANNEL_MIXING: ReadonlySet<Layer["explanation"]> = new Set([
+const CHANNEL_MIXING_KINDS: ReadonlySet<Layer["explanation"]> = new Set([
   "convolution",
   "transposed convolution",
   "matrix",
 ]);
 
 /** "16→32": the input and output features of a layer with weights; "" for other layers. */
-function channelWidths({
+function channelChangeText({
   explanation,
   parameters,
   input_shapes: [input = []],
   ...layer
 }: Layer): string {
   const { output_shape: output, position_axes } = layer;
-  if (!CHANNEL_MIXING.has(explanation) || parameters === 0 || input.length !== output.length)
+  if (!CHANNEL_MIXING_KINDS.has(explanation) || parameters === 0 || input.length !== output.length)
     return "";
   // The channel axis is neither the batch axis nor a position axis.
   const axis = output.findLastIndex((_, i) => i > 0 && !position_axes.includes(i));
@@ -236,12 +241,12 @@ export const layerOf = ({ layers, values }: Network, { texture }: Value): Layer 
   layers.findLast(({ name }) => values.get(name)?.texture === texture);
 
 /** "4×4, 16→32, stride 2": a layer's window and features; "" for a layer with neither window nor weights. */
-export function layerSettings(layer: Layer): string {
+export function layerSettingsText(layer: Layer): string {
   const { kernel, strides, dilations } = layer.window;
   const { group } = layer.attributes;
   return [
     kernel.join("×"),
-    channelWidths(layer),
+    channelChangeText(layer),
     strides.some((step) => step !== 1) ? `stride ${formatLengths(strides)}` : "",
     dilations.some((step) => step !== 1) ? `dilation ${formatLengths(dilations)}` : "",
     typeof group === "number" && group > 1 ? `groups ${group}` : "",
@@ -252,12 +257,12 @@ export function layerSettings(layer: Layer): string {
 
 /** "Conv 3×3, 16→16", "ReLU": a layer's description in a caption, beside its name. */
 export const layerCaption = (layer: Layer): string =>
-  `${shortType(layer)} ${layerSettings(layer)}`.trim();
+  `${shortType(layer)} ${layerSettingsText(layer)}`.trim();
 
 /** The initially selected value: that of the first stage with several channels. */
-export function defaultValue({ stages, values }: Network): Value | undefined {
-  const first = stages.find((stage) => values.get(stage.key)?.nchw[1] !== 1) ?? stages[0];
-  return values.get(first?.key ?? "");
+export function initiallySelectedValue({ stages, values }: Network): Value | undefined {
+  const first = stages.find((stage) => values.get(stage.valueKey)?.nchw[1] !== 1) ?? stages[0];
+  return values.get(first?.valueKey ?? "");
 }
 
 /** The number of these layers in a Plan, separate for the two networks of a comparison: "17", "17 + 17". */
@@ -287,14 +292,16 @@ export function layerCountText(plan: PlanHeader): string {
   return `${formatLayerCount(plan, names)} ${names.length === 1 ? "layer" : "layers"}`;
 }
 
-/** "Conv 3×3, 16→16, stride 1, padding 1": a short description of a layer with all its settings. `name`: its type. */
+/**
+ * "Conv 3×3, 16→16, stride 1, padding 1": a short description of a layer with all its settings. `typeName`: its type.
+ */
 export function layerText(
   layer: Layer,
-  name = /\w/.test(layer.short_name) ? layer.short_name : longType(layer),
+  typeName = /\w/.test(layer.short_name) ? layer.short_name : longType(layer),
 ): string {
   const { explanation, window, attributes, input_shapes: shapes, output_shape: output } = layer;
   const { strides, pads_begin, pads_end } = window;
-  const own = layerSettings(layer).split(", ");
+  const own = layerSettingsText(layer).split(", ");
   const at = own.findIndex((part) => part.includes("→"));
   const border = attributes.padding_mode ?? attributes.mode;
   const sampled = explanation === "resampling";
@@ -309,5 +316,5 @@ export function layerText(
     sampled ? [shapes[0] ?? [], output].map((shape) => shape.slice(2).join("×")).join("→") : "",
   ];
   const words = [...own, ...more].filter((part) => part !== "").join(", ");
-  return words === "" ? name : `${name} ${words}`;
+  return words === "" ? typeName : `${typeName} ${words}`;
 }

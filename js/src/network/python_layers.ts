@@ -15,13 +15,13 @@ export const pythonLayers = ({ layers }: PlanHeader): Layer[] => layers.filter((
 
 /**
  * The Python layers whose values may be outdated: a value that they depend on differs from what Python sent, because of
- * a bend, a live source or training. `changed` holds the keys of the changed values.
+ * a bend, a live source or training. `changedKeys` holds the keys of the changed values.
  */
 export function outdatedLayers(
   { layers }: PlanHeader,
-  changed: ReadonlySet<string>,
+  changedKeys: ReadonlySet<string>,
 ): ReadonlySet<string> {
-  const moved = new Set(changed);
+  const moved = new Set(changedKeys);
   const found = new Set<string>();
   for (const { name, inputs, python } of layers) {
     if (!inputs.some((key) => moved.has(key))) continue;

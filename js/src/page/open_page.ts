@@ -4,7 +4,7 @@ import type { Runtime } from "../plan/runtime.ts";
 import { mount } from "../views/app.tsx";
 import { startLesson } from "./lesson_steps.ts";
 import { type PageApi, PageClient } from "./page_client.ts";
-import { readExported, takeContents } from "./page_contents.ts";
+import { extractContents, readPageData } from "./page_contents.ts";
 
 declare global {
   interface Window {
@@ -21,12 +21,12 @@ export function openPage(runtime: Runtime, features: readonly Feature[]): void {
 async function openViewer(runtime: Runtime, features: readonly Feature[]): Promise<PageApi> {
   const place = document.getElementById("nbglcnn-viewer");
   if (place === null) throw new Error("this page has no place for its Viewer");
-  const exported = readExported();
+  const exported = readPageData();
   const client = new PageClient(exported, runtime, features);
   mount(place, client.state, features);
   client.addView();
   await new Promise((done) => setTimeout(done)); // so that the page shows its status meanwhile
-  await client.load(takeContents());
+  await client.load(extractContents());
   startLesson((step) => client.show(exported.steps[step] ?? {}));
   await client.start();
   return client.createApi();

@@ -3,7 +3,7 @@
 import { effect } from "@preact/signals";
 import { createEngine } from "../engine/engine.ts";
 import { pageStore } from "../engine/page_store.ts";
-import { ParityScheduler } from "../engine/parity_schedule.ts";
+import { ParityScheduler } from "../engine/parity_check_schedule.ts";
 import type { Engine, InputOverride, NetworkContent } from "../engine/types.ts";
 import { findMismatches, readSamples } from "../engine/value_samples.ts";
 import type { Feature, FeatureInstance, ViewerHost } from "../features/feature.ts";
@@ -15,7 +15,7 @@ import {
   namedInputs,
   singleOrNamed,
 } from "../named_arrays.ts";
-import { beforeKey } from "../plan/derived_values.ts";
+import { beforeEditsKey } from "../plan/derived_values.ts";
 import type { Edit } from "../plan/edits.ts";
 import { parsePlan } from "../plan/plan_file.ts";
 import { requiredInputs } from "../plan/required_inputs.ts";
@@ -57,7 +57,7 @@ export interface PageApi {
 /** Store key of the page's only Plan. */
 const PLAN_NAME = "plan";
 /** Name of the page, the only possible owner of a source or a training. */
-const PAGE_NAME = "page";
+const EXPORTED_PAGE_ID = "page";
 /** The views that exist without any feature. */
 const BASE_VIEWS: readonly string[] = ["network", "maps", "filters", "explain", "profile"];
 
@@ -70,8 +70,8 @@ export class PageClient {
   private readonly views: readonly string[];
   private plan: PlanHeader | undefined;
   /** The key of the overridden input; "" for none. */
-  private overriddenInput = "";
-  private content: NetworkContent = { plan: PLAN_NAME, weights: [], inputs: [] };
+  private overriddenInputKey = "";
+  private content: NetworkContent = { planHash: PLAN_NAME, weightHashes: [], inputHashes: [] };
   /** Runs and reads execute one at a time, in call order. */
   private lastTask: Promise<unknown> = Promise.resolve();
   private taskCount = 0;
@@ -90,13 +90,13 @@ export class PageClient {
     this.exported = exported;
     this.engine = createEngine(runtime, {
       onProgress: (progress) => this.reportProgress(progress),
-      onLost: () => {
+      onContextLost: () => {
         this.state.status.value = statuses.lost(this.plan?.layers.length ?? 0);
       },
-      onRestored: () => {
+      onContextRestored: () => {
         this.enqueue(() => this.showContent()).catch(() => undefined); // the view shows it
       },
-      onTimed: () => undefined,
+      onRunTimed: () => undefined,
       onRunRate: () => undefined,
       isBusy: () => this.taskCount > 0,
     });
@@ -116,14 +116,15 @@ export class PageClient {
     this.views = [...BASE_VIEWS, ...features.flatMap((feature) => feature.views?.(exported) ?? [])];
     this.initialEdits = serializeActiveEdits(state);
     this.parityScheduler = new ParityScheduler(this.engine, {
-      isReady: () => this.uncheckedReason() === "" && this.engine.currentContent !== undefined,
+      isReadyToCheck: () =>
+        this.uncheckedReason() === "" && this.engine.currentContent !== undefined,
       requestCheck: () => void this.enqueue(() => this.checkParity()).catch(() => undefined),
       hasNewMismatch: () => this.hasNewMismatch(),
     });
     effect(() => {
       state.run.value;
       state.engineEdits.value;
-      state.withoutEdits.value;
+      state.areEditsBypassed.value;
       state.uncheckedReason.value = this.uncheckedReason();
     });
   }
@@ -131,13 +132,13 @@ export class PageClient {
   private host(): ViewerHost {
     const { state, engine } = this;
     return {
-      page: PAGE_NAME,
+      pageId: EXPORTED_PAGE_ID,
       state,
       engine,
-      exported: { record: this.exported, keys: () => this.keys, settled: () => this.lastTask },
+      exported: { record: this.exported, valueKeys: () => this.keys, settled: () => this.lastTask },
       blob: (name) => this.blob(name),
       release: () => undefined,
-      feed: (fed) => (fed === null ? this.keepOverride() : this.overrideInput(fed)),
+      feed: (fed) => (fed === null ? this.adoptOverride() : this.overrideInput(fed)),
       read: (key) => this.read(key),
     };
   }
@@ -170,31 +171,31 @@ export class PageClient {
   /** Load the page's contents; reject if they are damaged, and show the error in the view. */
   async load(contents: Promise<PageContents>): Promise<void> {
     try {
-      const { file, inputs } = await contents;
-      const { plan, weight } = parsePlan(file);
+      const { planFile, blobs } = await contents;
+      const { plan, getWeight } = parsePlan(planFile);
       this.plan = plan;
-      this.store.add(PLAN_NAME, file, 1);
+      this.store.add(PLAN_NAME, planFile, 1);
       for (const { hash } of plan.weights) {
-        const { buffer, byteOffset, byteLength } = weight(hash);
+        const { buffer, byteOffset, byteLength } = getWeight(hash);
         this.store.add(hash, new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength), 1);
       }
       // Contributed inputs are written by features.
-      const own = inputs.slice(0, plan.inputs.filter(({ contributed }) => !contributed).length);
+      const own = blobs.slice(0, plan.inputs.filter(({ contributed }) => !contributed).length);
       for (const [k, name] of [
         ...this.exported.injected_arrays,
         ...this.exported.blobs,
       ].entries()) {
-        const data = inputs[own.length + k];
+        const data = blobs[own.length + k];
         if (data !== undefined) this.store.add(name, data, 1);
       }
       this.content = {
-        plan: PLAN_NAME,
-        weights: plan.weights.map(({ hash }) => hash),
-        inputs: own.map((data) => this.storeInput(data)),
+        planHash: PLAN_NAME,
+        weightHashes: plan.weights.map(({ hash }) => hash),
+        inputHashes: own.map((data) => this.storeInput(data)),
       };
-      this.initialInputs = this.content.inputs;
+      this.initialInputs = this.content.inputHashes;
       for (const name of this.initialInputs) this.store.retain(name);
-      this.engine.showPlan(PLAN_NAME);
+      this.engine.publishPlan(PLAN_NAME);
       for (const feature of this.features) await feature.onPageReady?.();
     } catch (error) {
       this.showError(error);
@@ -204,16 +205,16 @@ export class PageClient {
 
   /** Run the network; reject if that fails, and show the reason in the view. */
   async start(): Promise<void> {
-    const { unavailable } = this.engine;
-    if (unavailable !== undefined) {
+    const { deviceError } = this.engine;
+    if (deviceError !== undefined) {
       this.state.snapshotUrl.value = this.exported.snapshot;
-      const found = `${unavailable.message} (${unavailable.detail})`;
-      this.state.status.value = statuses.unsupported(unavailable.reason, found, true);
-      throw unavailable;
+      const found = `${deviceError.message} (${deviceError.detail})`;
+      this.state.status.value = statuses.unsupported(deviceError.reason, found, true);
+      throw deviceError;
     }
     effect(() => {
-      const { engineEdits, featureEdits, withoutEdits } = this.state;
-      const edits = (withoutEdits.value ? featureEdits : engineEdits).value;
+      const { engineEdits, featureEdits, areEditsBypassed } = this.state;
+      const edits = (areEditsBypassed.value ? featureEdits : engineEdits).value;
       this.requestedEdits = edits;
       // Calls coalesce, the last one wins: a drag produces more edits than can be run.
       void this.enqueue(async () => {
@@ -241,7 +242,7 @@ export class PageClient {
         checkInput(one, array);
         arrays.push([key, array]);
       }
-      this.overriddenInput = ""; // drop the override
+      this.overriddenInputKey = ""; // drop the override
       for (const feature of this.features) feature.onInputSet?.();
       await this.setInputs(arrays, true);
       const outputs: [string, Float32Array][] = [];
@@ -267,7 +268,7 @@ export class PageClient {
 
   /** Make these arrays the page's inputs, and show the results. */
   private async setInputs(arrays: readonly (readonly [string, Float32Array])[], urgent: boolean) {
-    const names = [...this.content.inputs];
+    const names = [...this.content.inputHashes];
     const old: string[] = [];
     for (const [key, array] of arrays) {
       const at = this.plan?.inputs.findIndex((one) => one.key === key) ?? -1;
@@ -275,7 +276,7 @@ export class PageClient {
       const copy = new Float32Array(array);
       names[at] = this.storeInput(new Uint8Array(copy.buffer));
     }
-    this.content = { ...this.content, inputs: names };
+    this.content = { ...this.content, inputHashes: names };
     this.markChanged(arrays.map(([key]) => key));
     void this.engine.overrideInput(null).catch(() => undefined); // takes effect with the next run
     await this.showContent(urgent);
@@ -293,18 +294,18 @@ export class PageClient {
   private uncheckedReason(): string {
     const { parity_samples, unchecked_reason } = this.exported;
     if (parity_samples === null) return unchecked_reason;
-    const hasInitialInputs = this.content.inputs.every((name, k) =>
+    const hasInitialInputs = this.content.inputHashes.every((name, k) =>
       this.haveSameBytes(name, this.initialInputs[k]),
     );
-    if (!hasInitialInputs || this.engine.overriddenInput !== "") return "another input";
+    if (!hasInitialInputs || this.engine.overriddenInputKey !== "") return "another input";
     if (this.state.editError.peek() !== "") return "bends that this device can’t compute";
     return serializeActiveEdits(this.state) === this.initialEdits ? "" : "other bends";
   }
 
   /** Whether two inputs have the same numbers. */
-  private haveSameBytes(name: string, other = ""): boolean {
-    if (name === other) return true;
-    const [a, b] = [this.store.get(name), this.store.get(other)];
+  private haveSameBytes(name: string, otherName = ""): boolean {
+    if (name === otherName) return true;
+    const [a, b] = [this.store.get(name), this.store.get(otherName)];
     return a !== undefined && a.length === b?.length && a.every((byte, k) => byte === b[k]);
   }
 
@@ -333,11 +334,11 @@ export class PageClient {
         non_finite,
         float16_overflow,
         isSampled: true,
-        isWithEdits,
-        time: Date.now(),
+        hasReplayedEdits: isWithEdits,
+        checkedAtMs: Date.now(),
       };
       this.state.parity.value = { ...own, ...found };
-      this.parityScheduler.checkDone();
+      this.parityScheduler.markCheckDone();
     });
   }
 
@@ -360,19 +361,19 @@ export class PageClient {
     return data;
   }
 
-  private async overrideInput(fed: InputOverride): Promise<void> {
-    this.overriddenInput = fed.key;
-    this.markChanged([fed.key]);
-    await this.engine.overrideInput(fed);
+  private async overrideInput(newOverride: InputOverride): Promise<void> {
+    this.overriddenInputKey = newOverride.key;
+    this.markChanged([newOverride.key]);
+    await this.engine.overrideInput(newOverride);
   }
 
   /** Make the last override the page's input. */
-  private keepOverride(): Promise<void> {
+  private adoptOverride(): Promise<void> {
     return this.enqueue(async () => {
-      const key = this.overriddenInput;
-      this.overriddenInput = "";
+      const key = this.overriddenInputKey;
+      this.overriddenInputKey = "";
       if (key === "") return;
-      const data = await this.engine.withSession((session) => session.read(beforeKey(key)));
+      const data = await this.engine.withSession((session) => session.read(beforeEditsKey(key)));
       await this.setInputs([[key, data]], false);
     });
   }
@@ -388,7 +389,7 @@ export class PageClient {
     this.taskCount += 1;
     const done = this.lastTask.then(job).finally(() => {
       this.taskCount -= 1;
-      this.engine.notifyIdle();
+      this.engine.scheduleRunTiming();
     });
     this.lastTask = done.catch(() => undefined);
     return done;

@@ -3,21 +3,21 @@ import type { PageData } from "../messages.ts";
 
 export interface PageContents {
   /** A Plan file with its weights. */
-  readonly file: Uint8Array<ArrayBuffer>;
+  readonly planFile: Uint8Array<ArrayBuffer>;
   /** The Plan's inputs in order, as float32; then the injected arrays, then a source's blobs. */
-  readonly inputs: readonly Uint8Array<ArrayBuffer>[];
+  readonly blobs: readonly Uint8Array<ArrayBuffer>[];
 }
 
 /** Characters decoded at a time: a multiple of four, the unit of base64. */
-const DECODE_CHUNK = 2 ** 20;
+const DECODE_CHUNK_CHARS = 2 ** 20;
 
 /** The initial state of the views. */
-export function readExported(): PageData {
+export function readPageData(): PageData {
   return JSON.parse(document.getElementById("nbglcnn-page")?.textContent ?? "");
 }
 
 /** Remove the embedded network from the document, to avoid keeping a second copy, and return it. */
-export async function takeContents(): Promise<PageContents> {
+export async function extractContents(): Promise<PageContents> {
   const blobs = [...document.querySelectorAll<HTMLElement>("script[data-nbglcnn]")];
   const all: Uint8Array<ArrayBuffer>[] = [];
   for (const element of blobs) {
@@ -25,9 +25,9 @@ export async function takeContents(): Promise<PageContents> {
     all.push(element.dataset.nbglcnn === "deflate" ? await inflate(bytes) : bytes);
     element.remove();
   }
-  const [file, ...inputs] = all;
-  if (file === undefined) throw new Error("this page holds no network");
-  return { file, inputs };
+  const [planFile, ...inputs] = all;
+  if (planFile === undefined) throw new Error("this page holds no network");
+  return { planFile, blobs: inputs };
 }
 
 async function inflate(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {
@@ -48,8 +48,8 @@ function decodeBase64(text: string): Uint8Array<ArrayBuffer> {
   const pad = text.endsWith("==") ? 2 : text.endsWith("=") ? 1 : 0;
   const bytes = new Uint8Array((text.length / 4) * 3 - pad);
   let at = 0;
-  for (let from = 0; from < text.length; from += DECODE_CHUNK) {
-    const letters = atob(text.slice(from, from + DECODE_CHUNK));
+  for (let from = 0; from < text.length; from += DECODE_CHUNK_CHARS) {
+    const letters = atob(text.slice(from, from + DECODE_CHUNK_CHARS));
     for (let k = 0; k < letters.length; k++) bytes[at++] = letters.charCodeAt(k);
   }
   return bytes;

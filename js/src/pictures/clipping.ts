@@ -2,7 +2,7 @@
 
 import type { ClippedCounts } from "../plan/runtime.ts";
 import { CLIPPED } from "../plan/schema.ts";
-import type { valueSpan } from "../statistics/histogram_bins.ts";
+import type { combineChannelRanges } from "../statistics/histogram_bins.ts";
 
 interface RangeLimits {
   readonly low: number;
@@ -24,7 +24,7 @@ function nextFloat(value: number): number {
 }
 
 /** Count edges: values from the first one on are not too small; values from the second one on are too large. */
-export function clippingEdges(range: RangeLimits): Float32Array {
+export function clippingCountEdges(range: RangeLimits): Float32Array {
   const { low, high } = clippingLimits(range);
   return new Float32Array([low, nextFloat(high)]);
 }
@@ -35,7 +35,7 @@ export function clippingEdges(range: RangeLimits): Float32Array {
  */
 export function clippedCounts(
   range: RangeLimits,
-  { total, zeros }: Pick<ReturnType<typeof valueSpan>, "total" | "zeros">,
+  { total, zeros }: Pick<ReturnType<typeof combineChannelRanges>, "total" | "zeros">,
   [fromLow = 0, fromHigh = 0]: readonly number[],
 ): ClippedCounts {
   const { low, high } = clippingLimits(range);

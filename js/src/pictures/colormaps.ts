@@ -6,44 +6,53 @@ import { CIVIDIS, MAGENTA, MAGMA, MAP_TEXELS, VIRIDIS, ZERO_TEXEL } from "./colo
 export type Rgb = readonly [number, number, number];
 
 const greyMap = (t: number): Rgb => [t * 255, t * 255, t * 255];
-const SEQUENTIAL_MAPS = [tableColor(VIRIDIS), tableColor(CIVIDIS), tableColor(MAGMA), greyMap];
-const SEQUENTIAL_NAMES = ["viridis", "cividis", "magma", "grey"] as const;
+const SEQUENTIAL_COLORMAPS = [
+  colormapFromTable(VIRIDIS),
+  colormapFromTable(CIVIDIS),
+  colormapFromTable(MAGMA),
+  greyMap,
+];
+const SEQUENTIAL_COLORMAP_NAMES = ["viridis", "cividis", "magma", "grey"] as const;
 
 /** The layer of the colour-map texture for a draw job. */
-export function colorMapLayer(map: ColorMapName, theme: Theme): number {
-  return map === "signed" ? (theme === "light" ? 0 : 1) : 2 + SEQUENTIAL_NAMES.indexOf(map);
+export function colorMapTextureLayer(map: ColorMapName, theme: Theme): number {
+  return map === "signed"
+    ? theme === "light"
+      ? 0
+      : 1
+    : 2 + SEQUENTIAL_COLORMAP_NAMES.indexOf(map);
 }
 
 /** The row after the maps; its thirds are transparent, magenta and black. */
-export const MARKS_LAYER = 2 + SEQUENTIAL_NAMES.length;
-const MARK_COLORS = [
+export const MARKS_TEXTURE_LAYER = 2 + SEQUENTIAL_COLORMAP_NAMES.length;
+const NON_FINITE_MARK_COLORS = [
   [0, 0, 0, 0],
   [...MAGENTA, 255],
   [0, 0, 0, 255],
 ];
 
 /** The row after the marks: one texel for each class. */
-export const CLASSES_LAYER = MARKS_LAYER + 1;
+export const CLASSES_TEXTURE_LAYER = MARKS_TEXTURE_LAYER + 1;
 const CLASS_PALETTE = CLASS_COLORS.split(" ").map(parseColor);
 /** The number of distinct class colours: CLASS_COLORS, then lighter, then darker variants. */
 export const CLASS_COLOR_COUNT = CLASS_PALETTE.length * 3;
 
 /** The colour of a class. */
-export function classColor(which: number): Rgb {
-  const [r, g, b] = CLASS_PALETTE[which % CLASS_PALETTE.length] ?? [0, 0, 0];
-  const turn = Math.floor(which / CLASS_PALETTE.length) % 3;
+export function classColor(classIndex: number): Rgb {
+  const [r, g, b] = CLASS_PALETTE[classIndex % CLASS_PALETTE.length] ?? [0, 0, 0];
+  const turn = Math.floor(classIndex / CLASS_PALETTE.length) % 3;
   const mixed = (byte: number) => [byte, byte * 0.55 + 115, byte * 0.55][turn] ?? byte;
   return [mixed(r), mixed(g), mixed(b)];
 }
 
-/** The texels of all maps, as RGBA bytes: in the order of `colorMapLayer`, then the marks, then the classes. */
+/** The texels of all maps, as RGBA bytes: in the order of `colorMapTextureLayer`, then the marks, then the classes. */
 export function colorMapTexels(): Uint8Array {
   const rows = [
     ...([SIGNED.light, SIGNED.dark] as const).map((stops) => {
       const at = colorRamp(stops.split(" ").map(parseColor));
       return (k: number) => at(Math.max(-1, (k - ZERO_TEXEL) / (ZERO_TEXEL - 1)) / 2 + 0.5);
     }),
-    ...SEQUENTIAL_MAPS.map((at) => (k: number) => at(k / (MAP_TEXELS - 1))),
+    ...SEQUENTIAL_COLORMAPS.map((at) => (k: number) => at(k / (MAP_TEXELS - 1))),
   ];
   const bytes = new Uint8Array((rows.length + 2) * MAP_TEXELS * 4);
   for (const [row, at] of rows.entries()) {
@@ -52,9 +61,13 @@ export function colorMapTexels(): Uint8Array {
     }
   }
   for (let k = 0; k < MAP_TEXELS; k++) {
-    const mark = MARK_COLORS[Math.floor((k * MARK_COLORS.length) / MAP_TEXELS)] ?? [];
-    bytes.set(mark, (MARKS_LAYER * MAP_TEXELS + k) * 4);
-    bytes.set([...classColor(k).map(Math.round), 255], (CLASSES_LAYER * MAP_TEXELS + k) * 4);
+    const mark =
+      NON_FINITE_MARK_COLORS[Math.floor((k * NON_FINITE_MARK_COLORS.length) / MAP_TEXELS)] ?? [];
+    bytes.set(mark, (MARKS_TEXTURE_LAYER * MAP_TEXELS + k) * 4);
+    bytes.set(
+      [...classColor(k).map(Math.round), 255],
+      (CLASSES_TEXTURE_LAYER * MAP_TEXELS + k) * 4,
+    );
   }
   return bytes;
 }
@@ -72,7 +85,7 @@ export function colorRamp(stops: readonly Rgb[]): (t: number) => Rgb {
 }
 
 /** A table as a function from 0…1 to its nearest colour. */
-function tableColor(table: string): (t: number) => Rgb {
+function colormapFromTable(table: string): (t: number) => Rgb {
   const bytes = atob(table);
   const count = bytes.length / 3;
   return (t) => {

@@ -1,7 +1,7 @@
 // Layout of maps and pictures: the size of a mosaic, and several mosaics in one canvas. No GL.
 
 /** The size of a picture, and of one map in it, in canvas pixels. */
-export interface Mosaic {
+export interface MosaicSize {
   readonly width: number;
   readonly height: number;
   readonly mapWidth: number;
@@ -18,7 +18,7 @@ export interface MosaicOptions {
 }
 
 /** The size of a mosaic of `count` maps of h × w pixels; throw RangeError for invalid numbers. */
-export function mosaicSize(h: number, w: number, options: MosaicOptions): Mosaic {
+export function mosaicSize(h: number, w: number, options: MosaicOptions): MosaicSize {
   const { count, columns, gap, scale } = options;
   if (!(scale > 0) || (scale > 1 && !Number.isInteger(scale))) {
     throw new RangeError(`scale is ${scale}: a whole number, or a fraction below 1`);
@@ -51,29 +51,29 @@ export interface PackedItem<T> {
 export interface Atlas<T> {
   readonly width: number;
   readonly height: number;
-  readonly placed: readonly PackedItem<T>[];
+  readonly packedItems: readonly PackedItem<T>[];
 }
 
-/** Pack pictures on shelves, tallest first, into as few atlases of at most `side` pixels as possible. */
+/** Pack pictures on shelves, tallest first, into as few atlases of at most `maxSide` pixels as possible. */
 export function packAtlases<T extends { readonly width: number; readonly height: number }>(
   items: readonly T[],
-  side: number,
+  maxSide: number,
 ): Atlas<T>[] {
-  const atlases: { width: number; height: number; placed: PackedItem<T>[] }[] = [];
+  const atlases: { width: number; height: number; packedItems: PackedItem<T>[] }[] = [];
   // Aim for a square: a browser's cost is the atlas's area, including empty parts.
   const area = items.reduce((sum, item) => sum + item.width * item.height, 0);
   const widest = Math.max(0, ...items.map((item) => item.width));
-  const width = Math.min(side, Math.max(widest, Math.ceil(Math.sqrt(area))));
-  let atlas = { width: 0, height: 0, placed: [] as PackedItem<T>[] };
+  const width = Math.min(maxSide, Math.max(widest, Math.ceil(Math.sqrt(area))));
+  let atlas = { width: 0, height: 0, packedItems: [] as PackedItem<T>[] };
   let [x, shelf, below] = [0, 0, 0];
   for (const item of [...items].sort((a, b) => b.height - a.height)) {
     if (x > 0 && x + item.width > width) [x, shelf] = [0, below];
-    if (atlases.length === 0 || shelf + item.height > side) {
-      atlas = { width: 0, height: 0, placed: [] };
+    if (atlases.length === 0 || shelf + item.height > maxSide) {
+      atlas = { width: 0, height: 0, packedItems: [] };
       atlases.push(atlas);
       [x, shelf, below] = [0, 0, 0];
     }
-    atlas.placed.push({ item, x, y: shelf });
+    atlas.packedItems.push({ item, x, y: shelf });
     x += item.width;
     below = Math.max(below, shelf + item.height);
     atlas.width = Math.max(atlas.width, x);

@@ -2,9 +2,9 @@
 import type { Input } from "../plan/schema.ts";
 
 /** The result of Pillow's `picture.resize((width, height), BILINEAR, box)`, and its position in the input. */
-export interface ResizedPicture {
+export interface ResizeGeometry {
   /** Left, top, right and bottom, in the picture. */
-  readonly box: readonly [number, number, number, number];
+  readonly sourceBox: readonly [number, number, number, number];
   readonly width: number;
   readonly height: number;
   readonly left: number;
@@ -34,7 +34,7 @@ export function channelsAndSize({
 export function fitPicture(
   input: Pick<Input, "shape" | "layout" | "fit" | "crop_fraction">,
   [across, down]: readonly [number, number],
-): ResizedPicture {
+): ResizeGeometry {
   const { fit, crop_fraction } = input;
   const [, height, width] = channelsAndSize(input);
   if (fit === "letterbox") {
@@ -42,7 +42,7 @@ export function fitPicture(
     const w = flat < wide ? Math.max(1, roundHalfEven((across / down) * height)) : width;
     const h = flat > wide ? Math.max(1, roundHalfEven((down / across) * width)) : height;
     const [left, top] = [roundHalfEven((width - w) / 2), roundHalfEven((height - h) / 2)];
-    return { box: [0, 0, across, down], width: w, height: h, left, top };
+    return { sourceBox: [0, 0, across, down], width: w, height: h, left, top };
   }
   let [w, h] = [across * crop_fraction, down * crop_fraction];
   if (fit === "crop") {
@@ -51,8 +51,8 @@ export function fitPicture(
     else h = w / wide;
   }
   const [x, y] = [(across - w) / 2, (down - h) / 2];
-  const box = [x, y, Math.min(across, x + w), Math.min(down, y + h)] as const;
-  return { box, width, height, left: 0, top: 0 };
+  const sourceBox = [x, y, Math.min(across, x + w), Math.min(down, y + h)] as const;
+  return { sourceBox, width, height, left: 0, top: 0 };
 }
 
 /** Round halves to even, as Python's round(). */
@@ -63,42 +63,42 @@ function roundHalfEven(x: number): number {
 
 /** Resampling of one axis: for each output pixel, the number of input pixels, the first of them, and their weights. */
 export interface ResampleTaps {
-  readonly firsts: readonly number[];
-  readonly counts: readonly number[];
+  readonly firstPixels: readonly number[];
+  readonly pixelCounts: readonly number[];
   /** Integers in units of 2⁻²²; one list for each output pixel. */
   readonly weights: readonly (readonly number[])[];
 }
 
 /** Fractional bits of a weight, as in Pillow for 8-bit pictures. */
-export const WEIGHT_BITS = 22;
+export const WEIGHT_FRACTION_BITS = 22;
 
 /**
- * Pillow's `precompute_coeffs` of its bilinear filter: resample the pixels from `low` to `high`, of `length`, to
- * `count`. As in Pillow, the box is in single precision and everything else in double.
+ * Pillow's `precompute_coeffs` of its bilinear filter: resample the pixels from `low` to `high`, of `inputLength`, to
+ * `outputLength`. As in Pillow, the box is in single precision and everything else in double.
  */
 export function resampleTaps(
-  length: number,
+  inputLength: number,
   low: number,
   high: number,
-  count: number,
+  outputLength: number,
 ): ResampleTaps {
   const from = Math.fround(low);
-  const scale = Math.fround(Math.fround(high) - from) / count;
+  const scale = Math.fround(Math.fround(high) - from) / outputLength;
   const support = Math.max(1, scale);
-  const firsts: number[] = [];
-  const counts: number[] = [];
+  const firstPixels: number[] = [];
+  const pixelCounts: number[] = [];
   const weights: number[][] = [];
-  for (let k = 0; k < count; k++) {
+  for (let k = 0; k < outputLength; k++) {
     const center = from + (k + 0.5) * scale;
     const first = Math.max(0, Math.trunc(center - support + 0.5));
-    const last = Math.min(length, Math.trunc(center + support + 0.5));
+    const last = Math.min(inputLength, Math.trunc(center + support + 0.5));
     const own = Array.from({ length: last - first }, (_, i) =>
       Math.max(0, 1 - Math.abs((i + first - center + 0.5) / support)),
     );
     const sum = own.reduce((a, b) => a + b, 0) || 1;
-    firsts.push(first);
-    counts.push(own.length);
-    weights.push(own.map((one) => Math.trunc((one / sum) * 2 ** WEIGHT_BITS + 0.5)));
+    firstPixels.push(first);
+    pixelCounts.push(own.length);
+    weights.push(own.map((one) => Math.trunc((one / sum) * 2 ** WEIGHT_FRACTION_BITS + 0.5)));
   }
-  return { firsts, counts, weights };
+  return { firstPixels, pixelCounts, weights };
 }

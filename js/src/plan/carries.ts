@@ -9,14 +9,14 @@ import { sectionsByTexture } from "./sections.ts";
  */
 export class Carries {
   private readonly carries: readonly Carry[];
-  private readonly writers: ReadonlyMap<number, ReadonlySet<number>>;
+  private readonly sectionsByTexture: ReadonlyMap<number, ReadonlySet<number>>;
   /** Sections that ran since the last commit. */
   private readonly sectionsRun = new Set<number>();
   private pendingCopies = new Set<Carry>();
 
   constructor(plan: PlanHeader) {
     this.carries = plan.carries;
-    this.writers = sectionsByTexture(plan);
+    this.sectionsByTexture = sectionsByTexture(plan);
   }
 
   get isEmpty(): boolean {
@@ -34,7 +34,7 @@ export class Carries {
 
   commit(): void {
     for (const carry of this.carries) {
-      const isNew = [...(this.writers.get(carry.source) ?? [])].some((one) =>
+      const isNew = [...(this.sectionsByTexture.get(carry.source) ?? [])].some((one) =>
         this.sectionsRun.has(one),
       );
       if (isNew) this.pendingCopies.add(carry);
@@ -48,7 +48,7 @@ export class Carries {
   }
 
   /** Exclude runs with other weights from the next commit. */
-  discardRuns(): void {
+  discardUncommittedRuns(): void {
     this.sectionsRun.clear();
   }
 

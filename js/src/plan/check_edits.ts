@@ -5,8 +5,8 @@ import { type Edit, GLSL, INJECT, MOST_PARAMETERS, TRANSFORMS } from "./edits.ts
 import { PlanError } from "./runtime.ts";
 import { NOT_EDITABLE, type PlanHeader, type Value } from "./schema.ts";
 
-function ensure(right: boolean, what: string): void {
-  if (!right) throw new PlanError(what);
+function ensure(condition: boolean, message: string): void {
+  if (!condition) throw new PlanError(message);
 }
 
 function checkTransform(edit: Edit, value: Value): void {
@@ -37,7 +37,7 @@ function checkTransform(edit: Edit, value: Value): void {
 export function checkEdit(
   plan: Pick<PlanHeader, "values">,
   edit: Edit,
-  array: (hash: string) => Float32Array,
+  getArray: (hash: string) => Float32Array,
 ): void {
   const value = plan.values.find(({ key }) => key === edit.layer);
   if (value === undefined || value.edit_pass === NOT_EDITABLE) {
@@ -47,7 +47,7 @@ export function checkEdit(
   if (edit.transform !== INJECT) return;
   const [n, c, h, w] = value.nchw;
   const count = n * (edit.channels?.length ?? c) * h * w;
-  const { length } = array(edit.array_hash);
+  const { length } = getArray(edit.array_hash);
   ensure(length === count, `${edit.layer} takes ${count} numbers, not ${length}`);
 }
 
@@ -55,15 +55,15 @@ export function checkEdit(
 export function checkEdits(
   plan: Pick<PlanHeader, "values">,
   edits: readonly Edit[],
-  array: (hash: string) => Float32Array,
+  getArray: (hash: string) => Float32Array,
 ): void {
-  for (const edit of edits) checkEdit(plan, edit, array);
+  for (const edit of edits) checkEdit(plan, edit, getArray);
   const names = new Set(edits.map(({ name }) => name));
   ensure(names.size === edits.length, "two edits have one name");
 }
 
 /** Throw PlanError if this Plan has no value with the key. */
-export function checkValue({ values }: Pick<PlanHeader, "values">, key: string): void {
+export function checkValueExists({ values }: Pick<PlanHeader, "values">, key: string): void {
   ensure(
     values.some((value) => value.key === key),
     `no value ${JSON.stringify(key)}`,

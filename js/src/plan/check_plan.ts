@@ -6,7 +6,7 @@ import { PlanError } from "./runtime.ts";
 import { type PlanHeader, type Target, TEXEL_BYTES, type Texture } from "./schema.ts";
 
 /** The most that a Plan may request; a page with less memory fails at allocation. */
-const MAX_TEXTURE_BYTES = 4 * 2 ** 30;
+const MAX_TOTAL_TEXTURE_BYTES = 4 * 2 ** 30;
 
 /** The bytes of these textures on the device. */
 export function textureBytes(textures: readonly Texture[]): number {
@@ -23,7 +23,7 @@ export function checkPlan(plan: PlanHeader, uniformBytes: number, target?: Targe
       `damaged Plan: ${uniformBytes} bytes of uniforms, not ${plan.uniform_bytes}`,
     );
   }
-  checkDevice(plan, target);
+  checkTargetLimits(plan, target);
 }
 
 /** The message of a header's first problem; undefined if it is valid. */
@@ -36,7 +36,7 @@ export function firstProblem(plan: PlanHeader): string | undefined {
   return findBrokenDependency(plan);
 }
 
-function checkDevice({ textures, programs }: PlanHeader, target?: Target): void {
+function checkTargetLimits({ textures, programs }: PlanHeader, target?: Target): void {
   const fit = (asked: number, most: number | undefined, what: string) => {
     if (most !== undefined && asked > most) {
       throw new PlanError(
@@ -48,7 +48,7 @@ function checkDevice({ textures, programs }: PlanHeader, target?: Target): void 
     fit(Math.max(width, height), target?.max_texture_size, "texture side");
     fit(layers, target?.max_array_layers, "texture layers");
   }
-  fit(textureBytes(textures), MAX_TEXTURE_BYTES, "bytes of textures");
+  fit(textureBytes(textures), MAX_TOTAL_TEXTURE_BYTES, "bytes of textures");
   for (const { targets, samplers } of programs) {
     fit(targets, target?.max_draw_buffers, "render targets");
     fit(samplers.length, target?.max_texture_units, "texture units");

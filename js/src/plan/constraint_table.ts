@@ -31,9 +31,9 @@ export function constraint<Item, Index extends { readonly header: PlanHeader }>(
 }
 
 /** Index into items; an earlier constraint has checked that the item exists. */
-export function at<Item>(items: readonly Item[], number: number): Item {
-  const item = items[number];
-  if (item === undefined) throw new RangeError(`no item ${number} of ${items.length}`);
+export function at<Item>(items: readonly Item[], index: number): Item {
+  const item = items[index];
+  if (item === undefined) throw new RangeError(`no item ${index} of ${items.length}`);
   return item;
 }
 
@@ -57,11 +57,11 @@ export const quote = (text: string): string => JSON.stringify(text);
 
 export const joinText = (items: readonly unknown[], by: string): string => items.join(by);
 
-const patterns = new Map<string, RegExp>();
+const patternCache = new Map<string, RegExp>();
 
 /** Whether the whole text matches. */
 export function matches(pattern: string, text: string): boolean {
-  const known = patterns.get(pattern) ?? new RegExp(`^(?:${pattern})$`);
-  patterns.set(pattern, known);
+  const known = patternCache.get(pattern) ?? new RegExp(`^(?:${pattern})$`);
+  patternCache.set(pattern, known);
   return known.test(text);
 }

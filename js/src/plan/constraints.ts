@@ -95,12 +95,12 @@ export interface HeaderIndex {
   readonly input_textures: ReadonlySet<number>;
   readonly weight_textures: ReadonlySet<number>;
   readonly carry_targets: readonly (number)[];
-  readonly section_passes: number;
+  readonly section_pass_count: number;
 }
 
 /** Build the lookup tables of a header. */
 export function indexHeader(header: PlanHeader): HeaderIndex {
-  return { header: header, textures: header.textures, programs: header.programs, values: header.values, inputs: header.inputs, value_indices: new Map([...header.values.entries()].map(([k, value]) => [value.key, k] as const)), input_keys: new Set(header.inputs.map((one) => one.key)), pass_textures: new Set(header.passes.map((step) => step.output)), readback_textures: new Set([...header.values.map((value) => value.readback.draw_pass.output), ...header.parameters.map((value) => value.readback.draw_pass.output)]), input_textures: new Set([...header.inputs.map((one) => one.staging), ...header.inputs.map((one) => one.pack_pass.output)]), weight_textures: new Set(header.weights.map((weight) => weight.texture)), carry_targets: header.carries.map((carry) => carry.target), section_passes: sum(header.sections.map((section) => section.count)) };
+  return { header: header, textures: header.textures, programs: header.programs, values: header.values, inputs: header.inputs, value_indices: new Map([...header.values.entries()].map(([k, value]) => [value.key, k] as const)), input_keys: new Set(header.inputs.map((one) => one.key)), pass_textures: new Set(header.passes.map((step) => step.output)), readback_textures: new Set([...header.values.map((value) => value.readback.draw_pass.output), ...header.parameters.map((value) => value.readback.draw_pass.output)]), input_textures: new Set([...header.inputs.map((one) => one.staging), ...header.inputs.map((one) => one.pack_pass.output)]), weight_textures: new Set(header.weights.map((weight) => weight.texture)), carry_targets: header.carries.map((carry) => carry.target), section_pass_count: sum(header.sections.map((section) => section.count)) };
 }
 
 const PLAN: RecordSet<PlanHeader> = {
@@ -252,8 +252,8 @@ export const CONSTRAINTS: readonly Constraint<HeaderIndex>[] = [
     (f, k, section) => ((section.first === sum(f.header.sections.slice(0, k).map((one) => one.count))) && (0 <= section.count && section.count <= (len(f.header.passes) - section.first))),
     (f, it, section) => `${it} has ${section.count} passes from ${section.first} on of ${len(f.header.passes)}; sections follow each other`), 
   constraint([PLAN],
-    (f, _k, h) => (f.section_passes === len(h.passes)),
-    (f) => `pass ${f.section_passes} is in no section`), 
+    (f, _k, h) => (f.section_pass_count === len(h.passes)),
+    (f) => `pass ${f.section_pass_count} is in no section`), 
   constraint([PASSES],
     (f, _k, step) => ((!has(f.input_textures, step.output)) && (!has(f.weight_textures, step.output))),
     (_f, it, step) => `${it} writes texture ${step.output}, which an input or weight fills`), 

@@ -17,8 +17,8 @@ function makeTables(): Int32Array {
   return table;
 }
 
-/** The CRC-32 of these bytes, or of the bytes with CRC `before` followed by these. */
-export function crc32(bytes: Uint8Array, before = 0): number {
+/** The CRC-32 of these bytes, or of the bytes with CRC `previousCrc` followed by these. */
+export function crc32(bytes: Uint8Array, previousCrc = 0): number {
   tables ??= makeTables();
   const rows = Array.from({ length: 8 }, (_, k) => tables?.subarray(k * 256, (k + 1) * 256));
   const [t0, t1, t2, t3, t4, t5, t6, t7] = rows as [
@@ -33,7 +33,7 @@ export function crc32(bytes: Uint8Array, before = 0): number {
   ];
   const aligned = bytes.byteOffset % 4 === 0 ? Math.floor(bytes.length / 8) * 2 : 0;
   const words = aligned > 0 ? new Int32Array(bytes.buffer, bytes.byteOffset, aligned) : tables;
-  let sum = ~before;
+  let sum = ~previousCrc;
   for (let at = 0; at < aligned; at += 2) {
     const low = sum ^ (words[at] as number);
     const high = words[at + 1] as number;

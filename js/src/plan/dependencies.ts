@@ -6,11 +6,13 @@ import { sectionsByTexture } from "./sections.ts";
 
 /** The message of the first failed check; undefined if there is none. */
 export function findBrokenDependency(plan: PlanHeader): string | undefined {
-  return checkOrder(plan) ?? checkViews(plan) ?? checkDependencies(plan) ?? checkIndexMaps(plan);
+  return (
+    checkPassOrder(plan) ?? checkValueViews(plan) ?? checkDependencies(plan) ?? checkIndexMaps(plan)
+  );
 }
 
 /** Check that no pass reads a texture that it or a later pass writes: a second run would give other values. */
-function checkOrder(plan: PlanHeader): string | undefined {
+function checkPassOrder(plan: PlanHeader): string | undefined {
   const writers = sectionsByTexture(plan);
   for (const [number, { first, count }] of plan.sections.entries()) {
     const written = new Set<number>();
@@ -31,7 +33,7 @@ function checkOrder(plan: PlanHeader): string | undefined {
 }
 
 /** Check that a value's source exists, is another value, and is in the same texture. */
-function checkViews({ values }: PlanHeader): string | undefined {
+function checkValueViews({ values }: PlanHeader): string | undefined {
   for (const [number, { key, texture, view_of }] of values.entries()) {
     const what = `value ${quote(key)} is a view of`;
     const seen = new Set([number]);
@@ -104,15 +106,15 @@ function checkIndexMaps({ values, parameters, layers }: PlanHeader): string | un
   return undefined;
 }
 
-/** The first and last source element of an index map over `count` elements; [-1, -1] if the map is invalid. */
-function sourceRange(move: IndexMap, count: number): readonly [number, number] {
-  const { sizes, strides, axis, table, offset } = move;
+/** The first and last source element of an index map over `elementCount` elements; [-1, -1] if the map is invalid. */
+function sourceRange(indexMap: IndexMap, elementCount: number): readonly [number, number] {
+  const { sizes, strides, axis, table, offset } = indexMap;
   const right =
     strides.length === sizes.length &&
     axis >= -1 &&
     axis < sizes.length &&
     sizes.every((size) => size >= 1) &&
-    prod(sizes) >= count &&
+    prod(sizes) >= elementCount &&
     table.length === (sizes[axis] ?? 0);
   if (!right) return [-1, -1];
   let [low, high] = [offset, offset];

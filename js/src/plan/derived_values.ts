@@ -5,15 +5,17 @@ import { DERIVED } from "./schema.ts";
 const deriveKey = (kind: string, key: string): string => `${kind}${DERIVED}${key}`;
 
 /** The value before its own edits, but after those of earlier values. */
-export const beforeKey = (key: string): string => deriveKey("before", key);
+export const beforeEditsKey = (key: string): string => deriveKey("before", key);
 /** The value in the network without any edits; available after `keepUnedited`. */
 export const uneditedKey = (key: string): string => deriveKey("without", key);
 /** The value with edits minus the value without edits. */
 export const differenceKey = (key: string): string => deriveKey("difference", key);
-/** The value after its first `k` edits, enabled or not; 0: before all. Available after `keepStages`. */
-export const stageKey = (key: string, k: number): string => deriveKey(`stage ${k}`, key);
-/** The result of `Session.previewEdits` for edit number `k`. */
-export const previewKey = (k: number | string): string => deriveKey("preview", `${k}`);
+/** The value after its first `editCount` edits, enabled or not; 0: before all. Available after `keepIntermediates`. */
+export const intermediateKey = (key: string, editCount: number): string =>
+  deriveKey(`stage ${editCount}`, key);
+/** The result of `Session.previewEdits` for the preview with this id. */
+export const previewKey = (previewId: number | string): string =>
+  deriveKey("preview", `${previewId}`);
 
 /** Split a key into the kind of derived value ("" for the value itself) and the key of the Plan's value. */
 export function splitKey(key: string): readonly [what: string, key: string] {
@@ -39,4 +41,4 @@ export interface EditPreview {
 }
 
 /** Program number of a value that is read directly, one element per texel. */
-export const DIRECT_READ = -1;
+export const DIRECT_READ_PROGRAM = -1;

@@ -29,10 +29,10 @@ const TAP_COST = 3;
 /** For previews, whose program has all transforms. */
 const PREVIEW_COST_FACTOR = 7;
 /** Larger than the width of any texture: for values that are not stored in strips. */
-const UNWRAPPED_SIDE = 2 ** 24;
+const UNLIMITED_SIDE = 2 ** 24;
 
 /** bend.glsl with the source of all transforms. */
-const BEND_SHADER = bend
+const BEND_GLSL = bend
   .split("\n")
   .map((line) => TEXTS[line] ?? line)
   .join("\n");
@@ -47,29 +47,29 @@ const programCache = new Map<string, ProgramSource>();
  * has all transforms. `edit` matters only if it has its own source.
  */
 export function bendProgram(
-  layers: number,
+  textureLayerCount: number,
   reshaped: boolean,
   transform: string | undefined,
   edit?: Edit,
 ): ProgramSource {
-  if (edit?.source) return buildProgram(layers, reshaped, transform, edit);
-  const name = `${layers} ${reshaped} ${transform}`;
-  const found = programCache.get(name) ?? buildProgram(layers, reshaped, transform);
+  if (edit?.source) return buildProgram(textureLayerCount, reshaped, transform, edit);
+  const name = `${textureLayerCount} ${reshaped} ${transform}`;
+  const found = programCache.get(name) ?? buildProgram(textureLayerCount, reshaped, transform);
   programCache.set(name, found);
   return found;
 }
 
 function buildProgram(
-  layers: number,
+  textureLayerCount: number,
   reshaped: boolean,
   transform: string | undefined,
-  own?: Edit,
+  customEdit?: Edit,
 ): ProgramSource {
   const constants = {
-    LAYERS: layers,
+    LAYERS: textureLayerCount,
     ...CONSTANTS,
     ...(reshaped ? RESHAPED : {}),
-    ...(own ? { CUSTOM: 1 } : {}),
+    ...(customEdit ? { CUSTOM: 1 } : {}),
     ...NUMBERS,
     ...(transform === undefined
       ? {}
@@ -80,15 +80,23 @@ function buildProgram(
     BEND_SLOTS.macros,
     prelude,
     ...SAMPLERS.map((name) => `uniform sampler2DArray ${name};`),
-    ...Array.from({ length: layers }, (_, k) => `layout(location = ${k}) out vec4 o${k};`),
-    BEND_SHADER,
-    own ? customFunction(own) : "",
+    ...Array.from(
+      { length: textureLayerCount },
+      (_, k) => `layout(location = ${k}) out vec4 o${k};`,
+    ),
+    BEND_GLSL,
+    customEdit ? customGlslFunction(customEdit) : "",
   ].join("\n");
-  const name = own ? "transforms.glsl" : "bend";
-  return { name, source, samplers: SAMPLERS, ...(own ? { errorSource: own.source } : {}) };
+  const name = customEdit ? "transforms.glsl" : "bend";
+  return {
+    name,
+    source,
+    samplers: SAMPLERS,
+    ...(customEdit ? { errorLinesSource: customEdit.source } : {}),
+  };
 }
 
-function customFunction({ source, parameter_names }: Edit): string {
+function customGlslFunction({ source, parameter_names }: Edit): string {
   const lines = parameter_names.map(
     (name, k) => `  float ${name} = u_parameters(${k >> 2}).${"xyzw"[k & 3]};\n`,
   );
@@ -106,11 +114,11 @@ export interface BendUniforms {
   /** The value to transform. */
   readonly input: ValueLayout;
   /** The value before the edit. */
-  readonly before: ValueLayout;
+  readonly beforeEdit: ValueLayout;
   readonly output: ValueLayout;
   /** A transform, or "none" (copy) or "difference" (subtract). */
   readonly transform: string;
-  readonly stage: number;
+  readonly passIndex: number;
   readonly parameters: readonly number[];
   readonly mix: number;
   /** Number of channels of an injected array. */
@@ -120,9 +128,22 @@ export interface BendUniforms {
 }
 
 /** Write the uniform block of one pass. */
-export function writeBendUniforms(block: ArrayBuffer, at: number, numbers: BendUniforms): void {
-  const { input, before, output, transform, stage, parameters, mix, injectedChannels, singleMap } =
-    numbers;
+export function writeBendUniforms(
+  block: ArrayBuffer,
+  byteOffset: number,
+  uniforms: BendUniforms,
+): void {
+  const {
+    input,
+    beforeEdit,
+    output,
+    transform,
+    passIndex,
+    parameters,
+    mix,
+    injectedChannels,
+    singleMap,
+  } = uniforms;
   const [channel, image] = singleMap ?? [-1, 0];
   const four = (k: number) => {
     const [x = 0, y = 0, z = 0, w = 0] = parameters.slice(k);
@@ -130,32 +151,32 @@ export function writeBendUniforms(block: ArrayBuffer, at: number, numbers: BendU
   };
   const slotWords = BEND_SLOTS.fill({
     transform: NUMBERS[transform.toUpperCase()] ?? 0,
-    stage,
+    stage: passIndex,
     one_channel: channel,
     one_example: image,
-    shown: before.nchw,
+    shown: beforeEdit.nchw,
     injected: injectedChannels,
-    side: output.layout.max_side || UNWRAPPED_SIDE,
+    side: output.layout.max_side || UNLIMITED_SIDE,
     parameters: [four(0), four(4)],
     mix,
   });
-  writeUniforms(block, at, {
+  writeUniforms(block, byteOffset, {
     outputLayout: output.layout_words,
-    inputLayouts: [...input.layout_words, ...before.layout_words],
+    inputLayouts: [...input.layout_words, ...beforeEdit.layout_words],
     slotWords,
   });
 }
 
 /** The uniforms of one pass of an edit. */
-export function bendUniforms(value: ValueLayout, edit: Edit, stage: number): BendUniforms {
+export function bendUniforms(value: ValueLayout, edit: Edit, passIndex: number): BendUniforms {
   const { transform, parameters, mix, channels } = edit;
   const injectedChannels = channels?.length ?? value.nchw[1];
   return {
     input: value,
-    before: value,
+    beforeEdit: value,
     output: value,
     transform,
-    stage,
+    passIndex,
     parameters,
     mix,
     injectedChannels,
@@ -163,19 +184,20 @@ export function bendUniforms(value: ValueLayout, edit: Edit, stage: number): Ben
 }
 
 /** The uniform blocks of passes, concatenated. */
-export function packUniformBlocks(all: readonly BendUniforms[]): Uint8Array<ArrayBuffer> {
-  const block = new ArrayBuffer(all.length * UNIFORM_BYTES);
-  for (const [k, numbers] of all.entries()) writeBendUniforms(block, k * UNIFORM_BYTES, numbers);
+export function packUniformBlocks(uniforms: readonly BendUniforms[]): Uint8Array<ArrayBuffer> {
+  const block = new ArrayBuffer(uniforms.length * UNIFORM_BYTES);
+  for (const [k, numbers] of uniforms.entries())
+    writeBendUniforms(block, k * UNIFORM_BYTES, numbers);
   return new Uint8Array(block);
 }
 
-const SINGLE_READ = { base: 1, slope: 0, parameter: 0, power: 1 };
+const SINGLE_READ_FORMULA = { base: 1, slope: 0, parameter: 0, power: 1 };
 
 /** The number of texture fetches of a pass, in the unit of a Plan's costs. */
 export function bendCost({ output, transform, parameters, singleMap }: BendUniforms): number {
   const [n, c, h, w] = output.nchw;
   const texels = n * (isReshaped(output) ? c : Math.ceil(c / 4)) * h * w;
-  const { base, slope, parameter, power } = findTransform(transform)?.reads ?? SINGLE_READ;
+  const { base, slope, parameter, power } = findTransform(transform)?.reads ?? SINGLE_READ_FORMULA;
   const taps = (base + slope * (parameters[parameter] ?? 0)) ** power;
   return (
     texels * (TEXEL_COST + taps * TAP_COST) * (singleMap === undefined ? 1 : PREVIEW_COST_FACTOR)

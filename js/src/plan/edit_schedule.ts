@@ -1,12 +1,12 @@
 // The additions of edits to a Plan: passes of bend.glsl after its own, their textures, and the relocated values.
 
 import {
-  beforeKey,
+  beforeEditsKey,
   differenceKey,
   type EditPreview,
+  intermediateKey,
   previewKey,
   splitKey,
-  stageKey,
   uneditedKey,
 } from "./derived_values.ts";
 import {
@@ -35,25 +35,25 @@ export interface EditRequest {
   readonly edits: readonly Edit[];
   readonly getArray: (hash: string) => Float32Array;
   /** Keys of values to keep in their unedited version. */
-  readonly unedited: readonly string[];
+  readonly uneditedKeys: readonly string[];
   /** Keys of values to keep after each of their edits. */
-  readonly stagedKeys: readonly string[];
+  readonly intermediateKeys: readonly string[];
   readonly preview: (EditPreview & { readonly id: number }) | null;
 }
 
 /** Indices of device objects by name. A request for an object marks it as needed by the current edits. */
 export interface ResourcePool {
-  /** A program that draws into textures like `like`. */
-  program(source: ProgramSource, like: Texture): number;
-  texture(name: string, size: Texture): number;
-  has(name: string): boolean;
+  /** A program that draws into textures like `renderTarget`. */
+  requestProgram(source: ProgramSource, renderTarget: Texture): number;
+  requestTexture(name: string, size: Texture): number;
+  hasTexture(name: string): boolean;
   /** A channel table, filled before the next run. */
-  table(name: string, value: Value, channels: readonly number[] | null): number;
+  requestChannelTable(name: string, value: Value, channels: readonly number[] | null): number;
   /**
    * An injected array by its hash. With `name`, the array is loaded into one reused texture, so that no texture is
    * created for each array.
    */
-  array(hash: string, name?: string): number;
+  requestInjectedArray(hash: string, name?: string): number;
   /** The device's maximum texture side. */
   readonly maxTextureSide: number;
 }
@@ -103,18 +103,18 @@ function viewportOf({
 /** All values of a Plan in their textures after the edits; for each edited value also the version before its edits. */
 function resolveValues(
   plan: PlanHeader,
-  bent: EditedTextures,
-  before: EditedTextures,
-  { values }: SkippedPasses,
+  editedTextures: EditedTextures,
+  texturesBeforeEdits: EditedTextures,
+  { valueIndices }: SkippedPasses,
 ): Value[] {
-  if (bent.size === 0) return [...plan.values];
+  if (editedTextures.size === 0) return [...plan.values];
   return plan.values.flatMap((value, number) => {
-    if (values.has(number)) return [];
-    const now = relocateValue(value, editedTexture(plan, number, bent));
-    const texture = before.get(number);
+    if (valueIndices.has(number)) return [];
+    const now = relocateValue(value, editedTexture(plan, number, editedTextures));
+    const texture = texturesBeforeEdits.get(number);
     return texture === undefined
       ? [now]
-      : [now, relocateValue(value, texture, beforeKey(value.key))];
+      : [now, relocateValue(value, texture, beforeEditsKey(value.key))];
   });
 }
 
@@ -139,7 +139,7 @@ export function scheduleEdits(
     const fixed = told.singleMap === undefined ? told.transform : undefined;
     const like = told.output === value ? sizeOf(value) : { ...sizeOf(value), layers: 1 };
     const pass: Pass = {
-      program: pool.program(bendProgram(like.layers, isReshaped(value), fixed, edit), like),
+      program: pool.requestProgram(bendProgram(like.layers, isReshaped(value), fixed, edit), like),
       inputs,
       output,
       uniforms: (uniforms.length - 1) * UNIFORM_BYTES,
@@ -150,7 +150,7 @@ export function scheduleEdits(
     };
     return pass;
   };
-  const all = (value: Value) => pool.table(`all ${value.nchw[1]}`, value, null);
+  const all = (value: Value) => pool.requestChannelTable(`all ${value.nchw[1]}`, value, null);
 
   const skipped = findSkippedPasses(plan, request.edits);
   const latentValues = new Map<number, LatentPass>();
@@ -160,26 +160,33 @@ export function scheduleEdits(
     plan,
     request.edits.filter(isActive),
   )) {
-    if (skipped.values.has(valueIndex)) continue;
+    if (skipped.valueIndices.has(valueIndex)) continue;
     const passes = passesAfter.get(value.edit_pass) ?? [];
     passesAfter.set(value.edit_pass, passes);
-    const workTexture = (k: number) => pool.texture(`bent ${valueIndex} ${k}`, sizeOf(value));
-    const kept = request.stagedKeys.includes(value.key);
+    const workTexture = (k: number) =>
+      pool.requestTexture(`bent ${valueIndex} ${k}`, sizeOf(value));
+    const kept = request.intermediateKeys.includes(value.key);
     let source = sourceTexture(plan, valueIndex, editedTextures);
     before.set(valueIndex, source);
     for (const [k, edit] of edits.entries()) {
       // The final result of a value keeps its texture, as does a latent's. Intermediate results alternate between two
       // others unless they are kept.
       const within = () =>
-        kept ? pool.texture(`stage ${valueIndex} ${k}`, sizeOf(value)) : workTexture(1 + (k % 2));
+        kept
+          ? pool.requestTexture(`stage ${valueIndex} ${k}`, sizeOf(value))
+          : workTexture(1 + (k % 2));
       const target = edit.skips_upstream
         ? workTexture(4)
         : k === edits.length - 1
           ? workTexture(0)
           : within();
-      const table = pool.table(`of ${edit.name} ${value.nchw[1]}`, value, edit.channels);
+      const table = pool.requestChannelTable(
+        `of ${edit.name} ${value.nchw[1]}`,
+        value,
+        edit.channels,
+      );
       const code = edit.skips_upstream ? `code ${valueIndex}` : undefined;
-      const array = edit.array_hash ? pool.array(edit.array_hash, code) : table;
+      const array = edit.array_hash ? pool.requestInjectedArray(edit.array_hash, code) : table;
       const count = passCount(edit);
       let from = source;
       for (let stage = 0; stage < count; stage++) {
@@ -198,33 +205,33 @@ export function scheduleEdits(
   }
 
   const values = resolveValues(plan, editedTextures, before, skipped);
-  for (const key of request.stagedKeys) {
+  for (const key of request.intermediateKeys) {
     const number = plan.values.findIndex((one) => one.key === key);
     const value = plan.values[number];
-    if (value === undefined || skipped.values.has(number)) continue;
+    if (value === undefined || skipped.valueIndices.has(number)) continue;
     let texture = sourceTexture(plan, number, editedTextures);
-    values.push(relocateValue(value, texture, stageKey(key, 0)));
+    values.push(relocateValue(value, texture, intermediateKey(key, 0)));
     for (const [k, edit] of request.edits.filter(({ layer }) => layer === key).entries()) {
       texture = outputByEdit.get(edit) ?? texture;
-      values.push(relocateValue(value, texture, stageKey(key, k + 1)));
+      values.push(relocateValue(value, texture, intermediateKey(key, k + 1)));
     }
   }
   const uneditedCopies = new Map<number, Pass>();
   const finalPasses: Pass[] = [];
-  const own = { stage: 0, parameters: [], mix: 1, injectedChannels: 0 };
-  for (const key of request.unedited) {
+  const own = { passIndex: 0, parameters: [], mix: 1, injectedChannels: 0 };
+  for (const key of request.uneditedKeys) {
     const number = plan.values.findIndex((one) => one.key === key);
     const value = plan.values[number];
     // Once created, it exists as long as it is requested: a view that draws it need not track the removal of the last
     // edit.
     const name = `difference ${number}`;
-    if (skipped.values.has(number)) continue;
-    if (value === undefined || (editedTextures.size === 0 && !pool.has(name))) continue;
-    const whole = { ...own, input: value, before: value, output: value };
+    if (skipped.valueIndices.has(number)) continue;
+    if (value === undefined || (editedTextures.size === 0 && !pool.hasTexture(name))) continue;
+    const whole = { ...own, input: value, beforeEdit: value, output: value };
     const table = all(value);
     let without = value.texture;
     if (editedTextures.size > 0) {
-      without = pool.texture(`without ${number}`, sizeOf(value));
+      without = pool.requestTexture(`without ${number}`, sizeOf(value));
       const told = { ...whole, transform: "none" };
       const own = editedTexture(
         plan,
@@ -233,7 +240,7 @@ export function scheduleEdits(
       );
       uneditedCopies.set(number, draw(value, [own, own, table, table], without, told));
     }
-    const difference = pool.texture(name, sizeOf(value));
+    const difference = pool.requestTexture(name, sizeOf(value));
     const now = editedTexture(plan, number, editedTextures);
     const told = { ...whole, transform: "difference" };
     finalPasses.push(draw(value, [now, without, table, table], difference, told));
@@ -253,7 +260,7 @@ export function scheduleEdits(
     const fits = Math.max(size.width, size.height) <= pool.maxTextureSide;
     for (const [k, edit] of (fits ? preview.edits : []).entries()) {
       const workTexture = (what: string) =>
-        pool.texture(`preview ${what} ${size.width} ${size.height}`, size);
+        pool.requestTexture(`preview ${what} ${size.width} ${size.height}`, size);
       const one = singleChannelValue(value, previewKey(`${preview.id} ${k}`), workTexture(`${k}`));
       const table = all(value);
       const count = passCount(edit);
@@ -291,11 +298,11 @@ export function scheduleEdits(
 function baseValuesOf(
   plan: PlanHeader,
   values: readonly Value[],
-  previewed: string | undefined,
+  previewedKey: string | undefined,
 ): Map<Value, Value> {
   const own = new Map(plan.values.map((value) => [value.key, value]));
   const find = ({ key }: Value) => own.get(splitKey(key)[1]);
-  const found = values.map((value) => [value, find(value) ?? own.get(previewed ?? "") ?? value]);
+  const found = values.map((value) => [value, find(value) ?? own.get(previewedKey ?? "") ?? value]);
   return new Map(found as [Value, Value][]);
 }
 
@@ -307,6 +314,9 @@ export function haveSamePasses(a: EditSchedule, b: EditSchedule): boolean {
       .map(([at, { program, inputs, output }]) => `${at} ${program} ${inputs} ${output}`)
       .join(); // biome-ignore format: one chain
   const keys = ({ values, skipped }: EditSchedule) =>
-    [...[...values].map(([key, { texture }]) => `${key} ${texture}`), ...skipped.passes].join();
+    [
+      ...[...values].map(([key, { texture }]) => `${key} ${texture}`),
+      ...skipped.passIndices,
+    ].join();
   return all(a) === all(b) && keys(a) === keys(b);
 }

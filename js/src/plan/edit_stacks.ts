@@ -38,13 +38,13 @@ export function buildEditStacks(plan: ValueTable, edits: readonly Edit[]): EditS
     .sort(
       (a, b) =>
         a.value.edit_pass - b.value.edit_pass ||
-        viewDepth(plan, a.valueIndex) - viewDepth(plan, b.valueIndex),
+        viewChainDepth(plan, a.valueIndex) - viewChainDepth(plan, b.valueIndex),
     );
 }
 
-function viewDepth(plan: ValueTable, number: number): number {
+function viewChainDepth(plan: ValueTable, valueIndex: number): number {
   let count = 0;
-  for (let at = plan.values[number]?.view_of ?? -1; at >= 0; count++) {
+  for (let at = plan.values[valueIndex]?.view_of ?? -1; at >= 0; count++) {
     at = plan.values[at]?.view_of ?? -1;
   }
   return count;
@@ -53,20 +53,20 @@ function viewDepth(plan: ValueTable, number: number): number {
 /** The texture of a value before its own edits. */
 export function sourceTexture(
   plan: ValueTable,
-  number: number,
+  valueIndex: number,
   editedTextures: EditedTextures,
 ): number {
-  const { view_of = -1, texture = -1 } = plan.values[number] ?? {};
+  const { view_of = -1, texture = -1 } = plan.values[valueIndex] ?? {};
   return view_of < 0 ? texture : editedTexture(plan, view_of, editedTextures);
 }
 
 /** The texture that holds a value after its edits, as its key returns it. */
 export function editedTexture(
   plan: ValueTable,
-  number: number,
+  valueIndex: number,
   editedTextures: EditedTextures,
 ): number {
-  return editedTextures.get(number) ?? sourceTexture(plan, number, editedTextures);
+  return editedTextures.get(valueIndex) ?? sourceTexture(plan, valueIndex, editedTextures);
 }
 
 /** Whether an edit has an effect. */

@@ -19,9 +19,9 @@ export function shaderMessage(name: string, log: string, source: string): string
 }
 
 /** "a", "b" and 3 more. */
-export function formatList(names: readonly string[], most = 8): string {
-  const shown = names.slice(0, most).map((name) => JSON.stringify(name));
-  if (names.length > most) shown.push(`${names.length - most} more`);
+export function formatList(names: readonly string[], maxCount = 8): string {
+  const shown = names.slice(0, maxCount).map((name) => JSON.stringify(name));
+  if (names.length > maxCount) shown.push(`${names.length - maxCount} more`);
   const last = shown.pop();
   return last === undefined ? "none" : shown.length > 0 ? `${shown.join(", ")} and ${last}` : last;
 }

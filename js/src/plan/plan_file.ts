@@ -17,16 +17,16 @@ export interface PlanFile {
   readonly plan: PlanHeader;
   readonly uniforms: Uint8Array;
   /** The packed rows of a weight texture, by content hash. */
-  readonly weight: (hash: string) => Float32Array;
+  readonly getWeight: (hash: string) => Float32Array;
 }
 
-const damagedFileError = (what: string) => new PlanError(`damaged Plan file: ${what}`);
+const damagedFileError = (problem: string) => new PlanError(`damaged Plan file: ${problem}`);
 
 /**
  * Parse a Plan file into its header, its uniforms and everything after the header; blobs may be stored elsewhere. No
  * checksum is verified here: data fetched by content hash needs none.
  */
-export function parsePlanFile(bytes: Uint8Array): {
+export function parseHeaderAndUniforms(bytes: Uint8Array): {
   readonly plan: PlanHeader;
   readonly uniforms: Uint8Array;
   readonly body: Uint8Array;
@@ -58,7 +58,7 @@ export function parsePlanFile(bytes: Uint8Array): {
   return { plan, uniforms: body.subarray(0, plan.uniform_bytes), body };
 }
 
-/** Throw if the checksum is wrong. A file without the magic number is left for `parsePlanFile` to report. */
+/** Throw if the checksum is wrong. A file without the magic number is left for `parseHeaderAndUniforms` to report. */
 function verifyChecksum(bytes: Uint8Array): void {
   if (bytes.length < 16 || !hasMagic(bytes)) return;
   const kept = new DataView(bytes.buffer, bytes.byteOffset).getUint32(12, true);
@@ -77,7 +77,7 @@ export function parsePlan(file: ArrayBuffer | Uint8Array): PlanFile {
   let bytes = file instanceof Uint8Array ? file : new Uint8Array(file);
   if (bytes.byteOffset % 4 !== 0) bytes = bytes.slice(); // for the Float32Arrays below
   verifyChecksum(bytes);
-  const { plan, uniforms, body } = parsePlanFile(bytes);
+  const { plan, uniforms, body } = parseHeaderAndUniforms(bytes);
   const blobs = new Map<string, Float32Array>();
   for (const { hash, texture } of plan.weights) {
     const place = Object.hasOwn(plan.blobs, hash) ? plan.blobs[hash] : undefined;
@@ -98,7 +98,7 @@ export function parsePlan(file: ArrayBuffer | Uint8Array): PlanFile {
   return {
     plan,
     uniforms,
-    weight: (hash) => {
+    getWeight: (hash) => {
       const blob = blobs.get(hash);
       if (blob === undefined) throw new PlanError(`the Plan file has no weight ${hash}`);
       return blob;

@@ -1,6 +1,6 @@
 // Value records for values in other textures than the Plan's.
 
-import { DIRECT_READ } from "./derived_values.ts";
+import { DIRECT_READ_PROGRAM } from "./derived_values.ts";
 import type { Texture, Value } from "./schema.ts";
 
 /** The value in another texture with the same layout, optionally with another key. */
@@ -25,7 +25,12 @@ export const singleMapTexture = ({ nchw }: Value, { format }: Texture): Texture 
 export function singleChannelValue(value: Value, key: string, texture: number): Value {
   const [, , h, w] = value.nchw;
   const nchw = [1, 1, h, w] as const;
-  const step = { ...value.readback.draw_pass, program: DIRECT_READ, inputs: [], output: texture };
+  const step = {
+    ...value.readback.draw_pass,
+    program: DIRECT_READ_PROGRAM,
+    inputs: [],
+    output: texture,
+  };
   return {
     ...value,
     key,

@@ -8,16 +8,16 @@ export interface SliceBudget {
 }
 
 /** While the page is visible: two slices are in flight, so the device stays busy across an animation frame. */
-export const FLUENT_BUDGET: SliceBudget = { maxUnslicedMs: 50, sliceMs: 20 };
+export const SMOOTH_SLICE_BUDGET: SliceBudget = { maxUnslicedMs: 50, sliceMs: 20 };
 /** While a caller is blocked: each cut costs time, up to a tenth of a run, and 0.1 s feels immediate. */
-export const URGENT_BUDGET: SliceBudget = { maxUnslicedMs: 100, sliceMs: 60 };
+export const URGENT_SLICE_BUDGET: SliceBudget = { maxUnslicedMs: 100, sliceMs: 60 };
 /** Drivers build a pipeline when a program first draws: measured 10 to 100 ms here. */
 const FIRST_DRAW_MS = 40;
 /** Duration of a pass without work, measured. */
 const MIN_PASS_MS = 0.05;
 const POLL_MS = 4;
 /** Side of llvmpipe's tiles in pixels. */
-const TILE_SIDE = 64;
+const CPU_RENDERER_TILE_SIDE = 64;
 /** Timeout for an animation frame, which never arrives if the page is hidden meanwhile. */
 const MAX_FRAME_WAIT_MS = 100;
 
@@ -50,26 +50,26 @@ export interface PassDraw {
   readonly band?: Box;
 }
 
-/** The predicted milliseconds of each pass: its share of `total`, by cost. */
-export function predictPassTimes(passes: readonly Pass[], total: number): number[] {
+/** The predicted milliseconds of each pass: its share of `totalMs`, by cost. */
+export function predictPassTimes(passes: readonly Pass[], totalMs: number): number[] {
   const sum = passes.reduce((s, pass) => s + pass.cost, 0);
   return passes.map((pass) =>
-    Math.max(MIN_PASS_MS, sum > 0 ? (total * pass.cost) / sum : total / passes.length),
+    Math.max(MIN_PASS_MS, sum > 0 ? (totalMs * pass.cost) / sum : totalMs / passes.length),
   );
 }
 
 /** Split passes into slices, in order; a run that is short as a whole is one slice. */
 export function splitRun(
   passes: readonly Pass[],
-  ms: readonly number[],
-  isFirst: (pass: Pass) => boolean,
+  passMs: readonly number[],
+  isFirstDraw: (pass: Pass) => boolean,
   budget: SliceBudget,
 ): PassDraw[][] {
   const seen = new Set<number>();
   const costs = passes.map((pass, k) => {
-    const first = isFirst(pass) && !seen.has(pass.program);
+    const first = isFirstDraw(pass) && !seen.has(pass.program);
     seen.add(pass.program);
-    return (ms[k] ?? 0) + (first ? FIRST_DRAW_MS : 0);
+    return (passMs[k] ?? 0) + (first ? FIRST_DRAW_MS : 0);
   });
   if (costs.reduce((a, b) => a + b, 0) <= budget.maxUnslicedMs)
     return [passes.map((pass) => ({ pass }))];
@@ -77,7 +77,7 @@ export function splitRun(
   let slice: PassDraw[] = [];
   let filled = 0;
   for (const [k, pass] of passes.entries()) {
-    const parts = splitPass(pass, Math.ceil((ms[k] ?? 0) / budget.sliceMs));
+    const parts = splitPass(pass, Math.ceil((passMs[k] ?? 0) / budget.sliceMs));
     const cost = (costs[k] ?? 0) / parts.length;
     for (const part of parts) {
       if (slice.length > 0 && filled + cost > budget.sliceMs) {
@@ -94,15 +94,18 @@ export function splitRun(
 }
 
 /**
- * Split a pass into at least `count` bands across the longer side of its viewport; together they cover it exactly. CPU
- * renderers distribute square tiles to their threads: a band that cuts a tile, or has only one, leaves threads idle.
+ * Split a pass into at least `bandCount` bands across the longer side of its viewport; together they cover it exactly.
+ * CPU renderers distribute square tiles to their threads: a band that cuts a tile, or has only one, leaves threads
+ * idle.
  */
-export function splitPass(pass: Pass, count: number): PassDraw[] {
+export function splitPass(pass: Pass, bandCount: number): PassDraw[] {
   const [width, height] = pass.viewport;
   const long = Math.max(width, height);
-  const parts = Math.min(count, long);
+  const parts = Math.min(bandCount, long);
   if (parts <= 1) return [{ pass }];
-  const unit = [2 * TILE_SIDE, TILE_SIDE].find((size) => size * parts <= long);
+  const unit = [2 * CPU_RENDERER_TILE_SIDE, CPU_RENDERER_TILE_SIDE].find(
+    (size) => size * parts <= long,
+  );
   const size = unit === undefined ? long / parts : Math.floor(long / parts / unit) * unit;
   const number = unit === undefined ? parts : Math.ceil(long / size);
   const cuts = (k: number) => (k < number ? Math.floor(k * size) : long);
@@ -119,9 +122,9 @@ export class Semaphore {
   private inUse = 0;
   private waiting: (() => void)[] = [];
 
-  /** Jobs may run together up to a total size of `most`; a larger job runs alone. */
-  constructor(most: number) {
-    this.capacity = most;
+  /** Jobs may run together up to a total size of `capacity`; a larger job runs alone. */
+  constructor(capacity: number) {
+    this.capacity = capacity;
   }
 
   /** Run `work` of this size as soon as the running jobs leave room for it. */

@@ -19,8 +19,8 @@ export class RunTimeEstimate {
   }
 
   /** Bound the estimate by the device's speed, in texels read per millisecond. */
-  calibrate(perMs: number): void {
-    this.fullRunMs = Math.min(this.fullRunMs, this.planCost / perMs);
+  calibrate(readsPerMs: number): void {
+    this.fullRunMs = Math.min(this.fullRunMs, this.planCost / readsPerMs);
   }
 
   /**
@@ -36,41 +36,41 @@ export class RunTimeEstimate {
 
   /** The expected time of a run, as far as it is known. */
   expectedMs(sections: readonly number[], passes: readonly Pass[]): number {
-    return this.measuredMs(sections, passes) ?? this.fullRunMs * this.costShare(passes);
+    return this.measuredMs(sections, passes) ?? this.fullRunMs * this.costFraction(passes);
   }
 
   /**
-   * Record a run's time. `isFenceTimed`: measured by the fences of several slices, each noticed up to a frame late. A short run
-   * that was delayed once would be cut, appear longer for that, and be cut further. So the time decays, down to the
-   * estimate from the costs.
+   * Record a run's time. `isFenceTimed`: measured by the fences of several slices, each noticed up to a frame late. A
+   * short run that was delayed once would be cut, appear longer for that, and be cut further. So the time decays, down
+   * to the estimate from the costs.
    */
   record(
     sections: readonly number[],
     passes: readonly Pass[],
     ms: number,
-    builds: boolean,
+    hasBuiltPipelines: boolean,
     isFenceTimed = false,
   ): void {
-    const least = this.fullRunMs * this.costShare(passes);
+    const least = this.fullRunMs * this.costFraction(passes);
     const shorter = Math.max(
       least,
       LATE_TIME_DECAY * Math.min(ms, this.expectedMs(sections, passes)),
     );
-    if (!builds)
+    if (!hasBuiltPipelines)
       this.measuredRuns.set(sections.join(), [
         isFenceTimed ? Math.min(ms, shorter) : ms,
         totalCost(passes),
       ]);
-    else if (this.costShare(passes) > 0)
-      this.fullRunMs = Math.min(this.fullRunMs, ms / this.costShare(passes));
+    else if (this.costFraction(passes) > 0)
+      this.fullRunMs = Math.min(this.fullRunMs, ms / this.costFraction(passes));
   }
 
   /** A lower bound of the time of a run. */
   lowerBoundMs(sections: readonly number[], passes: readonly Pass[]): number {
-    return Math.min(this.expectedMs(sections, passes), this.fullRunMs * this.costShare(passes));
+    return Math.min(this.expectedMs(sections, passes), this.fullRunMs * this.costFraction(passes));
   }
 
-  private costShare(passes: readonly Pass[]): number {
+  private costFraction(passes: readonly Pass[]): number {
     return this.planCost > 0 ? totalCost(passes) / this.planCost : 1;
   }
 }

@@ -6,7 +6,7 @@ import type { Edit } from "./edits.ts";
 import type { Input, PlanHeader, Target, Texture, Value } from "./schema.ts";
 
 export type Precision = PlanHeader["precision"];
-export type Format = Texture["format"];
+export type TextureFormat = Texture["format"];
 
 /**
  * Runs Plans on a graphics device. The layers above it (engine, clients, views) receive a runtime from the entry point
@@ -16,14 +16,14 @@ export interface Runtime {
   /** Throws DeviceUnavailable. */
   openDevice(): Device;
   /**
-   * Compile, allocate and upload, without running. `weight` returns the values for a content hash; it is called again
-   * after a context loss. Throws PlanError, ShaderError, ContextLostError.
+   * Compile, allocate and upload, without running. `getWeight` returns the values for a content hash; it is called
+   * again after a context loss. Throws PlanError, ShaderError, ContextLostError.
    */
   createSession(
     device: Device,
     plan: PlanHeader,
     uniforms: Uint8Array,
-    weight: (hash: string) => Float32Array,
+    getWeight: (hash: string) => Float32Array,
     onProgress?: (progress: Progress) => void,
   ): Promise<Session>;
   /**
@@ -56,7 +56,7 @@ export interface Capabilities {
 }
 
 /** Objects alive on a device, for leak tests. */
-export interface LiveObjects {
+export interface LiveObjectCounts {
   textures: number;
   programs: number;
   buffers: number;
@@ -66,7 +66,7 @@ export interface LiveObjects {
 /** The page's one graphics device. */
 export interface Device {
   readonly capabilities: Capabilities;
-  readonly liveObjects: Readonly<LiveObjects>;
+  readonly liveObjects: Readonly<LiveObjectCounts>;
   /** True from the loss of the context until it and all sessions are rebuilt. */
   readonly isLost: boolean;
   /** Register a callback for context loss; return a function that unregisters it. */
@@ -130,7 +130,7 @@ export interface RunOptions {
 }
 
 /** A block of adjacent texels: x, y, width, and height if it is not 1. */
-export type Band = readonly [x: number, y: number, width: number, height?: number];
+export type TexelSpan = readonly [x: number, y: number, width: number, height?: number];
 
 /** New values for a rectangle of a weight texture: `data` has four per texel, row by row. */
 export interface Patch {
@@ -181,10 +181,10 @@ export interface Session {
   /**
    * Set the edits for all following runs. Resolves when their programs and textures are ready; of several calls, the
    * last one wins. Throws ShaderError if the user's own GLSL doesn't compile, and PlanError if an edit is invalid for
-   * this Plan or there is no room; the previous edits then stay. `array` returns injected arrays by their hash. Changes
-   * of parameters, channels and mix alone only update data on the device, for the very next run.
+   * this Plan or there is no room; the previous edits then stay. `getArray` returns injected arrays by their hash.
+   * Changes of parameters, channels and mix alone only update data on the device, for the very next run.
    */
-  setEdits(edits: readonly Edit[], array: (hash: string) => Float32Array): Promise<void>;
+  setEdits(edits: readonly Edit[], getArray: (hash: string) => Float32Array): Promise<void>;
   /** A value by its key, or a value derived from one (derived_values.ts); undefined if there is none. */
   value(key: string): Value | undefined;
   /**
@@ -193,15 +193,15 @@ export interface Session {
    */
   keepUnedited(keys: readonly string[]): Promise<void>;
   /**
-   * Keep these values after each of their edits, from now on: `stageKey`. This needs no extra pass, but a texture for
-   * each edit. The last call wins.
+   * Keep these values after each of their edits, from now on: `intermediateKey`. This needs no extra pass, but a
+   * texture for each edit. The last call wins.
    */
-  keepStages(keys: readonly string[]): Promise<void>;
+  keepIntermediates(keys: readonly string[]): Promise<void>;
   /**
    * Preview each of these edits on one channel's map, as if it followed the existing edits, now and after each run.
    * Resolve with the previews' keys.
    */
-  previewEdits(asked: EditPreview | null): Promise<readonly string[]>;
+  previewEdits(preview: EditPreview | null): Promise<readonly string[]>;
   /**
    * Make the results of the last runs the state that the next run starts from: the source of each carry whose section
    * has run since the last commit. Without a commit, repeated runs give the same results. The weight of a carry's
@@ -217,13 +217,13 @@ export interface Session {
   /**
    * Wait until the device is idle and repeat the run a few times, only to measure: values and `sequence` don't change.
    * Resolves with the shortest run; undefined if there is something new to run or a run in progress, if a run is
-   * expected to take more than `most` ms, or if the device always had other work meanwhile.
+   * expected to take more than `maxMs` ms, or if the device always had other work meanwhile.
    */
-  measureRun(most: number): Promise<RunInfo | undefined>;
+  measureRun(maxMs: number): Promise<RunInfo | undefined>;
   /** Read the elements of a value or parameter in row-major order. Runs first if inputs or weights have changed. */
   read(key: string): Promise<Float32Array>;
   /** Read bands of the texels that reading a value draws, concatenated. */
-  sample(key: string, bands: readonly Band[]): Promise<Float32Array<ArrayBuffer>>;
+  sample(key: string, spans: readonly TexelSpan[]): Promise<Float32Array<ArrayBuffer>>;
   /** Draw values of the last run into 2-D canvases, in one batch. If anything is read back, it is the pixels. */
   draw(jobs: readonly DrawJob[]): void;
   /**
@@ -304,14 +304,14 @@ export interface DrawJob {
   readonly curveSize?: readonly [width: number, height: number] | undefined;
 }
 
-/** Statistics over finite values, except `zeros`, `nan` and `inf`. NaN if there are no finite values. */
+/** Statistics over finite values, except `zeroFraction`, `nan` and `inf`. NaN if there are no finite values. */
 export interface Summary {
   readonly min: number;
   readonly max: number;
   readonly mean: number;
   readonly std: number;
   /** Fraction of all elements that are exactly 0. */
-  readonly zeros: number;
+  readonly zeroFraction: number;
   readonly nan: number;
   readonly inf: number;
 }

@@ -195,7 +195,7 @@ export interface Section {
 export interface Weight {
   readonly texture: number;
   readonly hash: string;
-  readonly recipe: Recipe;
+  readonly recipe: PackingRecipe;
 }
 
 /**
@@ -206,7 +206,7 @@ export interface Weight {
  *     sources: The names of the constants that it packs.
  *     arguments: The arguments of the packer.
  */
-export interface Recipe {
+export interface PackingRecipe {
   readonly packer: string;
   readonly sources: readonly string[];
   readonly arguments: Readonly<Record<string, unknown>>;
@@ -605,8 +605,8 @@ export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["Program", {"name": "string", "source": "string", "samplers": {"list": "string"}, "targets": "integer"}],
   ["Pass", {"program": "integer", "inputs": {"list": "integer"}, "output": "integer", "uniforms": "integer", "viewport": {"tuple": ["integer", "integer"]}, "layer": "integer", "cost": "integer", "input_values": {"list": "integer"}}],
   ["Section", {"name": "string", "first": "integer", "count": "integer", "on_demand": "boolean"}],
-  ["Weight", {"texture": "integer", "hash": "string", "recipe": {"record": "Recipe"}}],
-  ["Recipe", {"packer": "string", "sources": {"list": "string"}, "arguments": {"map": "any"}}],
+  ["Weight", {"texture": "integer", "hash": "string", "recipe": {"record": "PackingRecipe"}}],
+  ["PackingRecipe", {"packer": "string", "sources": {"list": "string"}, "arguments": {"map": "any"}}],
   ["Input", {"key": "string", "shape": {"list": "integer"}, "dtype": "string", "staging": "integer", "pack_pass": {"record": "Pass"}, "position_axes": {"list": "integer"}, "layer": "integer", "fit": {"oneOf": ["", "crop", "letterbox", "stretch"]}, "crop_fraction": "number", "accepts_any_size": "boolean", "layout": {"oneOf": ["NCHW", "NHWC"]}, "contributed": "boolean"}],
   ["Value", {"key": "string", "kind": {"oneOf": ["contributed", "input", "layer", "module", "output", "parameter"]}, "shape": {"list": "integer"}, "nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "dtype": "string", "texture": "integer", "layout": {"record": "Layout"}, "layout_words": {"list": "integer"}, "readback": {"record": "Readback"}, "layer": "integer", "display_kind": {"oneOf": ["attention", "classes", "maps", "signal"]}, "tokens": {"tuple": ["integer", "integer"]}, "value_range": {"tuple": ["any", "any"]}, "edit_pass": "integer", "view_of": "integer", "shares_edits_of": "string", "per_example": "boolean", "mixing_layer": "string"}],
   ["Layout", {"nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "block": {"tuple": ["integer", "integer", "integer"]}, "phases": {"tuple": ["integer", "integer"]}, "max_side": "integer"}],

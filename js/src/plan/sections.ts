@@ -27,22 +27,22 @@ export function layerSectionNames({ passes, sections }: SectionTables, layer: nu
 
 export class Sections {
   /** The numbers of the sections that run by default. */
-  readonly defaults: readonly number[];
+  readonly defaultSections: readonly number[];
   private readonly plan: SectionTables;
-  private readonly writers: ReadonlyMap<number, ReadonlySet<number>>;
+  private readonly sectionsByTexture: ReadonlyMap<number, ReadonlySet<number>>;
   private readonly dependencies: readonly ReadonlySet<number>[];
 
   constructor(plan: SectionTables) {
     this.plan = plan;
-    const passNumbers = [...plan.sections.keys()];
-    this.defaults = passNumbers.filter((number) => !plan.sections[number]?.on_demand);
-    this.writers = sectionsByTexture(plan);
-    this.dependencies = passNumbers.map((number) => this.sectionDependencies(number));
+    const passIndices = [...plan.sections.keys()];
+    this.defaultSections = passIndices.filter((number) => !plan.sections[number]?.on_demand);
+    this.sectionsByTexture = sectionsByTexture(plan);
+    this.dependencies = passIndices.map((number) => this.sectionDependencies(number));
   }
 
   /** The numbers for a section's name; without a name, the default sections. */
   select(name: string | undefined): readonly number[] {
-    if (name === undefined) return this.defaults;
+    if (name === undefined) return this.defaultSections;
     const { sections } = this.plan;
     const number = sections.findIndex((section) => section.name === name);
     if (number >= 0) return [number];
@@ -51,8 +51,8 @@ export class Sections {
   }
 
   /** These sections and all their dependencies, in run order. */
-  requiredSections(numbers: readonly number[]): number[] {
-    const found = new Set(numbers);
+  requiredSections(sectionIndices: readonly number[]): number[] {
+    const found = new Set(sectionIndices);
     for (let number = this.dependencies.length - 1; number >= 0; number--) {
       if (found.has(number)) for (const one of this.dependencies[number] ?? []) found.add(one);
     }
@@ -61,37 +61,37 @@ export class Sections {
 
   /** The section that computes a texture; the first one if no pass writes it. */
   sectionOf(texture: number): number {
-    return Math.max(0, ...(this.writers.get(texture) ?? []));
+    return Math.max(0, ...(this.sectionsByTexture.get(texture) ?? []));
   }
 
   /** Whether running these sections and their dependencies computes a texture. */
-  computes(texture: number, numbers: readonly number[]): boolean {
-    const run = this.requiredSections(numbers);
-    return run.includes(this.sectionOf(texture)) || !this.writers.has(texture);
+  computesTexture(texture: number, sectionIndices: readonly number[]): boolean {
+    const run = this.requiredSections(sectionIndices);
+    return run.includes(this.sectionOf(texture)) || !this.sectionsByTexture.has(texture);
   }
 
-  passes(numbers: readonly number[]): Pass[] {
-    return this.passNumbers(numbers).flatMap((number) => this.plan.passes[number] ?? []);
+  passes(sectionIndices: readonly number[]): Pass[] {
+    return this.passIndices(sectionIndices).flatMap((number) => this.plan.passes[number] ?? []);
   }
 
   /** The numbers of these sections' passes in the Plan. */
-  passNumbers(numbers: readonly number[]): number[] {
-    return numbers.flatMap((number) => {
+  passIndices(sectionIndices: readonly number[]): number[] {
+    return sectionIndices.flatMap((number) => {
       const { first = 0, count = 0 } = this.plan.sections[number] ?? {};
       return Array.from({ length: count }, (_, k) => first + k);
     });
   }
 
-  namesOf(numbers: readonly number[]): string[] {
-    return numbers.map((number) => this.plan.sections[number]?.name ?? "");
+  namesOf(sectionIndices: readonly number[]): string[] {
+    return sectionIndices.map((number) => this.plan.sections[number]?.name ?? "");
   }
 
   /** The earlier sections that a section reads from. */
-  private sectionDependencies(number: number): Set<number> {
+  private sectionDependencies(sectionIndex: number): Set<number> {
     const found = new Set<number>();
-    for (const texture of this.passes([number]).flatMap(({ inputs }) => inputs)) {
-      const writers = this.writers.get(texture);
-      if (writers === undefined || writers.has(number)) continue;
+    for (const texture of this.passes([sectionIndex]).flatMap(({ inputs }) => inputs)) {
+      const writers = this.sectionsByTexture.get(texture);
+      if (writers === undefined || writers.has(sectionIndex)) continue;
       for (const writer of writers) found.add(writer);
     }
     return found;

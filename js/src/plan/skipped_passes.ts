@@ -9,11 +9,11 @@ type PassTables = Pick<PlanHeader, "carries" | "passes" | "values">;
 
 /** Passes of a Plan that can be skipped, and the values they would compute, by number. */
 export interface SkippedPasses {
-  readonly passes: ReadonlySet<number>;
-  readonly values: ReadonlySet<number>;
+  readonly passIndices: ReadonlySet<number>;
+  readonly valueIndices: ReadonlySet<number>;
 }
 
-const NONE_SKIPPED: SkippedPasses = { passes: new Set(), values: new Set() };
+const NO_SKIPPED_PASSES: SkippedPasses = { passIndices: new Set(), valueIndices: new Set() };
 
 /**
  * Find the passes that can be skipped while edits with `skips_upstream` replace their layers' values. These passes are
@@ -24,36 +24,48 @@ export function findSkippedPasses(plan: PassTables, edits: readonly Edit[]): Ski
   const layers = edits
     .filter((edit) => edit.skips_upstream && isActive(edit))
     .map(({ layer }) => layer);
-  if (layers.length === 0) return NONE_SKIPPED;
+  if (layers.length === 0) return NO_SKIPPED_PASSES;
   const replaced = new Set([...plan.values.keys()].filter((k) => layers.includes(keyOf(plan, k))));
   const isDownstreamAlias = plan.values.map((_, number) => isAliasOf(plan, number, replaced));
-  const needed = neededPasses(plan, isDownstreamAlias, downstreamPasses(plan, isDownstreamAlias));
+  const needed = markNeededPasses(
+    plan,
+    isDownstreamAlias,
+    markDownstreamPasses(plan, isDownstreamAlias),
+  );
   const last = new Map(plan.passes.map(({ output }, number) => [output, number]));
   const old = [...plan.values.entries()].filter(([number, { texture }]) => {
     const writer = last.get(texture);
     return !isDownstreamAlias[number] && writer !== undefined && !needed[writer];
   });
   const skippedPasses = [...plan.passes.keys()].filter((number) => !needed[number]);
-  return { passes: new Set(skippedPasses), values: new Set(old.map(([number]) => number)) };
+  return {
+    passIndices: new Set(skippedPasses),
+    valueIndices: new Set(old.map(([number]) => number)),
+  };
 }
 
-const keyOf = ({ values }: PassTables, number: number): string => values[number]?.key ?? "";
+const keyOf = ({ values }: PassTables, valueIndex: number): string => values[valueIndex]?.key ?? "";
 
 /** Whether a value is in `replaced`, or is an alias or a view of one. */
-function isAliasOf({ values }: PassTables, number: number, replaced: ReadonlySet<number>): boolean {
-  for (let at = number; at >= 0; at = values[at]?.view_of ?? -1) if (replaced.has(at)) return true;
+function isAliasOf(
+  { values }: PassTables,
+  valueIndex: number,
+  replaced: ReadonlySet<number>,
+): boolean {
+  for (let at = valueIndex; at >= 0; at = values[at]?.view_of ?? -1)
+    if (replaced.has(at)) return true;
   return false;
 }
 
 /** Whether the pass reads its k-th texture as one of the replaced values. */
 const readsLatent = (
   { input_values }: Pass,
-  k: number,
+  inputIndex: number,
   isDownstreamAlias: readonly boolean[],
-): boolean => isDownstreamAlias[input_values[k] ?? -1] ?? false;
+): boolean => isDownstreamAlias[input_values[inputIndex] ?? -1] ?? false;
 
 /** For each pass, whether it depends on the replaced values. */
-function downstreamPasses(
+function markDownstreamPasses(
   { passes }: PassTables,
   isDownstreamAlias: readonly boolean[],
 ): boolean[] {
@@ -69,10 +81,10 @@ function downstreamPasses(
 }
 
 /** For each pass, whether it is dependent or computes an operand of a needed pass. */
-function neededPasses(
+function markNeededPasses(
   { passes, carries }: PassTables,
   isDownstreamAlias: readonly boolean[],
-  follows: readonly boolean[],
+  isDownstream: readonly boolean[],
 ): boolean[] {
   const whole = new Map<number, number>();
   for (const { output, viewport } of passes) {
@@ -82,7 +94,7 @@ function neededPasses(
   const found = passes.map(() => false);
   for (const [number, pass] of [...passes.entries()].reverse()) {
     const { inputs, output, viewport } = pass;
-    if (!follows[number] && !wanted.has(output)) continue;
+    if (!isDownstream[number] && !wanted.has(output)) continue;
     found[number] = true;
     // A pass that writes the whole texture overwrites earlier contents.
     if (viewport[0] * viewport[1] === whole.get(output)) wanted.delete(output);

@@ -4,8 +4,17 @@
 import { FIRST_FLOAT_WORD, FIRST_INT_WORD, type SlotWords } from "./uniforms.ts";
 
 /** Number of components of a GLSL type. */
-const COMPONENTS = { int: 1, ivec2: 2, ivec3: 3, ivec4: 4, float: 1, vec2: 2, vec3: 3, vec4: 4 };
-type GlslType = keyof typeof COMPONENTS;
+const COMPONENT_COUNTS = {
+  int: 1,
+  ivec2: 2,
+  ivec3: 3,
+  ivec4: 4,
+  float: 1,
+  vec2: 2,
+  vec3: 3,
+  vec4: 4,
+};
+type GlslType = keyof typeof COMPONENT_COUNTS;
 /** Names in order, each with its type, or with its element type and length if it is an array. */
 type SlotTable = Readonly<Record<string, GlslType | `${GlslType}[${number}]`>>;
 
@@ -42,7 +51,7 @@ export interface UniformSlots<T extends SlotTable> {
   /** GLSL `#define` lines. */
   readonly macros: string;
   /** The words of all slots; a value is required for each. */
-  fill(numbers: SlotValues<T>): SlotWords;
+  fill(slotValues: SlotValues<T>): SlotWords;
 }
 
 /** Lay out slots by the std140 rules: no slot crosses a vec4, and each array element has its own vec4. */
@@ -53,7 +62,7 @@ export function uniformSlots<const T extends SlotTable>(
   const used = new Map<SlotBank, number>();
   const placed = Object.entries(table).map(([name, declared]) => {
     const [type = "", length] = declared.split(/[[\]]/);
-    const size = COMPONENTS[type as GlslType];
+    const size = COMPONENT_COUNTS[type as GlslType];
     const isFloat = !type.startsWith("i");
     const bank = isFloat ? banks.floats : banks.integers;
     if (bank === undefined) throw new Error(`u_${name} is a float, of which the shader has none`);

@@ -15,7 +15,7 @@ export type SlotWords = readonly {
 
 export interface PassUniforms {
   /** The NCHW shapes in which x0, x1 and so on are displayed, in the words that hold `o` in a Plan's passes. */
-  readonly nchw?: readonly (readonly number[])[];
+  readonly displayShapes?: readonly (readonly number[])[];
   /** The layout of the output `o`. */
   readonly outputLayout?: readonly number[];
   /** The layouts of x0, x1 and so on, concatenated. */
@@ -25,18 +25,18 @@ export interface PassUniforms {
 }
 
 /** Write one uniform block to `buffer` at a byte offset. */
-export function writeUniforms(buffer: ArrayBuffer, offset: number, numbers: PassUniforms): void {
+export function writeUniforms(buffer: ArrayBuffer, offset: number, uniforms: PassUniforms): void {
   const words = new Int32Array(buffer, offset, UNIFORM_BYTES / 4);
   const floats = new Float32Array(buffer, offset, UNIFORM_BYTES / 4);
-  for (const [k, four] of (numbers.nchw ?? []).entries()) words.set(four, 4 * k);
-  words.set(numbers.outputLayout ?? [], 0);
-  words.set(numbers.inputLayouts ?? [], FIRST_INPUT_WORD);
-  for (const { word, values, isFloat } of numbers.slotWords ?? [])
+  for (const [k, four] of (uniforms.displayShapes ?? []).entries()) words.set(four, 4 * k);
+  words.set(uniforms.outputLayout ?? [], 0);
+  words.set(uniforms.inputLayouts ?? [], FIRST_INPUT_WORD);
+  for (const { word, values, isFloat } of uniforms.slotWords ?? [])
     (isFloat ? floats : words).set(values, word);
 }
 
 /** Splits a walk over a map among fragments: into strips of lines, because a few fragments alone would run serially. */
-export interface StripPlan {
+export interface StripSplit {
   /** Strips per channel group; 1 if one walk is short enough. */
   readonly stripCount: number;
   /** Texture rows per strip; for a reshaped value, elements per strip. */
@@ -62,32 +62,32 @@ export function channelGroupCount({ nchw }: Pick<Value, "nchw">): number {
   return Math.ceil(nchw[1] / 4);
 }
 
-export function planStrips(value: ValueLayout): StripPlan {
+export function splitValueIntoStrips(value: ValueLayout): StripSplit {
   const [, , h, w] = value.nchw;
   return isReshaped(value)
     ? splitIntoStrips(h * w, 1)
-    : splitIntoStrips(...texelLines(value.layout_words));
+    : splitIntoStrips(...texelRowsAndWidth(value.layout_words));
 }
 
 /** The number of texel rows of a map, over all layers and phases, and their length. */
-function texelLines(words: readonly number[]): [number, number] {
+function texelRowsAndWidth(words: readonly number[]): [number, number] {
   const [, , , , width = 1, height = 1] = words;
   const [, by = 1, bx = 1, , sy = 1, sx = 1] = words.slice(8);
   return [height * by * bx * sy * sx, width];
 }
 
-function splitIntoStrips(linesPerStrip: number, width: number): StripPlan {
-  if (linesPerStrip * width <= MAX_UNSPLIT_TEXELS) return { stripCount: 1, linesPerStrip };
+function splitIntoStrips(lineCount: number, width: number): StripSplit {
+  if (lineCount * width <= MAX_UNSPLIT_TEXELS) return { stripCount: 1, linesPerStrip: lineCount };
   // About as many strips as texels per strip: both the walk along a strip and the walk over the strips are short.
-  const each = Math.max(1, Math.round(Math.sqrt(linesPerStrip * width) / width));
-  return { stripCount: Math.ceil(linesPerStrip / each), linesPerStrip: each };
+  const each = Math.max(1, Math.round(Math.sqrt(lineCount * width) / width));
+  return { stripCount: Math.ceil(lineCount / each), linesPerStrip: each };
 }
 
 /** Concatenate arrays. */
-export function concatFloats(parts: readonly Float32Array[]): Float32Array<ArrayBuffer> {
-  const all = new Float32Array(parts.reduce((sum, part) => sum + part.length, 0));
+export function concatFloats(arrays: readonly Float32Array[]): Float32Array<ArrayBuffer> {
+  const all = new Float32Array(arrays.reduce((sum, part) => sum + part.length, 0));
   let at = 0;
-  for (const part of parts) {
+  for (const part of arrays) {
     all.set(part, at);
     at += part.length;
   }

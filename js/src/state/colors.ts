@@ -26,7 +26,7 @@ export interface ColorState {
   /** The black and white levels of pictures by their values' keys, if the user chose them. */
   readonly imageRanges: Signal<Readonly<Record<string, ImageRangeChoice>>>;
   /** Whether ranges stay fixed while the input is live; else they follow it slowly. */
-  readonly areRangesHeld: Signal<boolean>;
+  readonly areRangesFrozen: Signal<boolean>;
 }
 
 export const colorState = (): ColorState => ({
@@ -35,5 +35,5 @@ export const colorState = (): ColorState => ({
   isSymmetric: signal(false),
   colorLimits: signal(new Map()),
   imageRanges: signal({}),
-  areRangesHeld: signal(false),
+  areRangesFrozen: signal(false),
 });

@@ -9,9 +9,9 @@ export interface ParityResult
   /** Whether the parity check made it, from samples of each layer; else every value was compared. */
   readonly isSampled: boolean;
   /** Whether the framework's model had the bends replayed. */
-  readonly isWithEdits?: boolean;
+  readonly hasReplayedEdits?: boolean;
   /** Time of the comparison, in milliseconds since 1970. */
-  readonly time: number;
+  readonly checkedAtMs: number;
 }
 
 export interface ConnectionState {
@@ -26,7 +26,7 @@ export interface ConnectionState {
   /** URL of a snapshot from Python, for a page that cannot draw. */
   readonly snapshotUrl: Signal<string | null>;
   /** Functions that capture each view as a PNG; they reject if that is impossible. */
-  readonly viewCaptures: Set<() => Promise<Uint8Array<ArrayBuffer>>>;
+  readonly viewCaptureCallbacks: Set<() => Promise<Uint8Array<ArrayBuffer>>>;
   /** The viewer's maximum height in CSS pixels; taller content scrolls. */
   readonly maxHeight: Signal<number | null>;
 }
@@ -38,6 +38,6 @@ export const connectionState = (): ConnectionState => ({
   setPrecision: signal(null),
   isConnected: signal(true),
   snapshotUrl: signal(null),
-  viewCaptures: new Set(),
+  viewCaptureCallbacks: new Set(),
   maxHeight: signal(null),
 });

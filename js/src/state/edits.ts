@@ -21,12 +21,12 @@ export interface WeightEdit {
 }
 
 export interface EditState {
-  readonly presentEdits: Signal<EditSnapshot>;
+  readonly currentEdits: Signal<EditSnapshot>;
   /** Undo stack, and redo stack below. */
-  readonly pastEdits: Signal<readonly EditSnapshot[]>;
-  readonly futureEdits: Signal<readonly EditSnapshot[]>;
+  readonly undoStack: Signal<readonly EditSnapshot[]>;
+  readonly redoStack: Signal<readonly EditSnapshot[]>;
   /** Whether the network is shown without its edits, while the user holds a key. */
-  readonly withoutEdits: Signal<boolean>;
+  readonly areEditsBypassed: Signal<boolean>;
   /** The error of the last change of edits; "" if it succeeded. */
   readonly editError: Signal<string>;
   /** Edits by a feature: they are not the user's and can't be undone. No parity check runs meanwhile. */
@@ -38,20 +38,20 @@ export interface EditState {
 }
 
 export const editState = (): EditState => {
-  const presentEdits = signal<EditSnapshot>({ edits: [], weights: 0 });
+  const currentEdits = signal<EditSnapshot>({ edits: [], weights: 0 });
   const featureEdits = signal<readonly Edit[]>([]);
   const engineEdits = computed(() =>
     featureEdits.value.length > 0
-      ? [...featureEdits.value, ...presentEdits.value.edits]
-      : presentEdits.value.edits,
+      ? [...featureEdits.value, ...currentEdits.value.edits]
+      : currentEdits.value.edits,
   );
-  return { presentEdits, featureEdits, engineEdits, ...createHistorySignals() };
+  return { currentEdits, featureEdits, engineEdits, ...createHistorySignals() };
 };
 
 const createHistorySignals = () => ({
-  pastEdits: signal<readonly EditSnapshot[]>([]),
-  futureEdits: signal<readonly EditSnapshot[]>([]),
-  withoutEdits: signal(false),
+  undoStack: signal<readonly EditSnapshot[]>([]),
+  redoStack: signal<readonly EditSnapshot[]>([]),
+  areEditsBypassed: signal(false),
   editError: signal(""),
   setWeight: signal<((edit: WeightEdit) => void) | null>(null),
 });
@@ -60,26 +60,26 @@ const createHistorySignals = () => ({
  * The last step's name and the edits it produced. If Python has changed the edits since, the next change starts a new
  * step.
  */
-const lastSteps = new WeakMap<Signal<EditSnapshot>, readonly [step: string, made: string]>();
+const lastUndoSteps = new WeakMap<Signal<EditSnapshot>, readonly [step: string, made: string]>();
 
-/** Set the current edits. Consecutive changes with the same `step` are undone together. */
-export function setEdits(state: EditState, edits: readonly Edit[], step = ""): void {
-  const before = state.presentEdits.peek();
+/** Set the current edits. Consecutive changes with the same `undoStep` are undone together. */
+export function setEdits(state: EditState, edits: readonly Edit[], undoStep = ""): void {
+  const before = state.currentEdits.peek();
   const after: EditSnapshot = { ...before, edits };
-  const [last, lastResult] = lastSteps.get(state.presentEdits) ?? [];
-  const joins = step !== "" && step === last && JSON.stringify(before) === lastResult;
-  lastSteps.set(state.presentEdits, [step, JSON.stringify(after)]);
+  const [last, lastResult] = lastUndoSteps.get(state.currentEdits) ?? [];
+  const joins = undoStep !== "" && undoStep === last && JSON.stringify(before) === lastResult;
+  lastUndoSteps.set(state.currentEdits, [undoStep, JSON.stringify(after)]);
   batch(() => {
-    if (!joins) state.pastEdits.value = [...state.pastEdits.peek(), before].slice(-MOST_STEPS);
-    state.futureEdits.value = [];
-    state.presentEdits.value = after;
+    if (!joins) state.undoStack.value = [...state.undoStack.peek(), before].slice(-MOST_STEPS);
+    state.redoStack.value = [];
+    state.currentEdits.value = after;
   });
 }
 
 export const undoEdits = (state: EditState): void =>
-  moveSnapshot(state, state.pastEdits, state.futureEdits);
+  moveSnapshot(state, state.undoStack, state.redoStack);
 export const redoEdits = (state: EditState): void =>
-  moveSnapshot(state, state.futureEdits, state.pastEdits);
+  moveSnapshot(state, state.redoStack, state.undoStack);
 
 function moveSnapshot(
   state: EditState,
@@ -88,11 +88,11 @@ function moveSnapshot(
 ): void {
   const moment = source.peek().at(-1);
   if (moment === undefined) return;
-  lastSteps.delete(state.presentEdits);
+  lastUndoSteps.delete(state.currentEdits);
   batch(() => {
-    target.value = [...target.peek(), state.presentEdits.peek()];
+    target.value = [...target.peek(), state.currentEdits.peek()];
     source.value = source.peek().slice(0, -1);
-    state.presentEdits.value = moment;
+    state.currentEdits.value = moment;
   });
 }
 
@@ -109,23 +109,23 @@ export const hasGpuOnlyEdits = (edits: readonly Edit[]): boolean =>
  * with a feature's edits, which are never checked.
  */
 export function serializeActiveEdits({
-  presentEdits,
+  currentEdits,
   featureEdits,
-  withoutEdits,
+  areEditsBypassed,
 }: EditState): string | null {
   if (featureEdits.peek().length > 0) return null;
-  const edits = activeEdits(presentEdits.peek().edits);
+  const edits = activeEdits(currentEdits.peek().edits);
   if (edits.length === 0) return "";
-  return withoutEdits.peek() ? null : JSON.stringify(edits, EDIT_FIELDS);
+  return areEditsBypassed.peek() ? null : JSON.stringify(edits, EDIT_FIELDS);
 }
 
 /** The field order, whichever side made the edit. */
 const EDIT_FIELDS = Object.keys(RECORDS.get("Edit") ?? {});
 
 /** A name that no edit has yet. */
-export function uniqueName(edits: readonly Edit[], like: string): string {
+export function uniqueEditName(edits: readonly Edit[], baseName: string): string {
   const taken = new Set(edits.map(({ name }) => name));
-  let free = like;
-  for (let number = 2; taken.has(free); number++) free = `${like}-${number}`;
+  let free = baseName;
+  for (let number = 2; taken.has(free); number++) free = `${baseName}-${number}`;
   return free;
 }

@@ -15,8 +15,8 @@ export type TabName = Exclude<(typeof VIEWS)[number], LayerSection> | "layer";
 
 /** A pixel in maps of this size. */
 export interface Pixel {
-  readonly height: number;
-  readonly width: number;
+  readonly mapHeight: number;
+  readonly mapWidth: number;
   readonly y: number;
   readonly x: number;
   /** Set by Python, which names the layer instead of the map's size. */
@@ -59,7 +59,7 @@ export interface SelectionState {
   readonly explainTrail: Signal<ExplainTrail | null>;
   readonly channelOrder: Signal<ChannelOrder>;
   /** The target under the pointer in any view, reported to Python. */
-  readonly pointerSpot: Signal<HoverTarget | null>;
+  readonly hoverTarget: Signal<HoverTarget | null>;
 }
 
 export const selectionState = (): SelectionState => ({
@@ -71,5 +71,5 @@ export const selectionState = (): SelectionState => ({
   comparedChannels: signal(null),
   explainTrail: signal(null),
   channelOrder: signal("number"),
-  pointerSpot: signal(null),
+  hoverTarget: signal(null),
 });

@@ -2,7 +2,7 @@
 import { ONE_STEP_MS } from "../messages.ts";
 
 /** A unique step name; random, so that names also differ between pages. */
-export const newStepName = (): string => `step ${Math.random()}`;
+export const newUndoStepName = (): string => `step ${Math.random()}`;
 
 /** Groups the changes of one control into undo steps. */
 export interface UndoStepper {
@@ -21,12 +21,12 @@ export function createUndoStepper(): UndoStepper {
   return {
     currentStep() {
       const now = performance.now();
-      if (!held && now - last >= ONE_STEP_MS) step = newStepName();
+      if (!held && now - last >= ONE_STEP_MS) step = newUndoStepName();
       last = now;
       return step;
     },
     beginDrag() {
-      step = newStepName();
+      step = newUndoStepName();
       held = true;
     },
     endDrag() {

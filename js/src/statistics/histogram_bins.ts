@@ -4,7 +4,7 @@ import type { Histogram } from "../plan/runtime.ts";
 import type { ChannelReduction } from "./summary.ts";
 
 /** The counts that a device computes: for each edge, the finite non-zero values at or above it. */
-export function countOnCpu(values: Float32Array, edges: Float32Array): number[] {
+export function countAboveEdges(values: Float32Array, edges: Float32Array): number[] {
   const counts = new Array<number>(edges.length).fill(0);
   for (const value of values) {
     if (value === 0 || !Number.isFinite(value)) continue;
@@ -25,10 +25,10 @@ export function countOnCpu(values: Float32Array, edges: Float32Array): number[] 
  * The inner edges of the bins. Each is rounded up to a float32, so that a float32 value falls into the same bin as in
  * float64.
  */
-export function binEdges(low: number, high: number, bins: number): Float32Array<ArrayBuffer> {
-  const edges = new Float32Array(bins - 1);
+export function binEdges(low: number, high: number, binCount: number): Float32Array<ArrayBuffer> {
+  const edges = new Float32Array(binCount - 1);
   const bits = new Int32Array(edges.buffer);
-  const step = (high - low) / bins;
+  const step = (high - low) / binCount;
   for (let k = 0; k < edges.length; k++) {
     const edge = low + (k + 1) * step;
     edges[k] = edge;
@@ -39,13 +39,13 @@ export function binEdges(low: number, high: number, bins: number): Float32Array<
 }
 
 /** Range and counts over all channels, from the reductions of the channels, before any histogram is counted. */
-export function valueSpan(channels: readonly ChannelReduction[]) {
+export function combineChannelRanges(channels: readonly ChannelReduction[]) {
   let [low, high, total, zeros] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 0, 0];
   for (const one of channels) {
-    if (one.count === 0) continue;
+    if (one.finiteCount === 0) continue;
     low = Math.min(low, one.low);
     high = Math.max(high, one.high);
-    total += one.count - one.zeros;
+    total += one.finiteCount - one.zeros;
     zeros += one.zeros;
   }
   return { low, high, total, zeros };
@@ -55,11 +55,14 @@ export function valueSpan(channels: readonly ChannelReduction[]) {
  * A histogram from the number of values at or above each inner edge; without edges, all values are in the first bin.
  */
 export function histogramFromCounts(
-  { low, high, total, zeros }: ReturnType<typeof valueSpan>,
-  from: readonly number[],
-  bins: number,
+  { low, high, total, zeros }: ReturnType<typeof combineChannelRanges>,
+  countsAboveEdges: readonly number[],
+  binCount: number,
 ): Histogram {
-  const upTo = (k: number) => from[k] ?? 0;
-  const counts = Array.from({ length: bins }, (_, k) => (k > 0 ? upTo(k - 1) : total) - upTo(k));
+  const upTo = (k: number) => countsAboveEdges[k] ?? 0;
+  const counts = Array.from(
+    { length: binCount },
+    (_, k) => (k > 0 ? upTo(k - 1) : total) - upTo(k),
+  );
   return { low, high, zeros, counts };
 }

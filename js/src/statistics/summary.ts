@@ -4,13 +4,13 @@ import type { Summary } from "../plan/runtime.ts";
 
 /** The device's reduction of one channel; sums are divided by the number of pixels. */
 export interface ChannelReduction {
-  readonly pixels: number;
+  readonly pixelCount: number;
   readonly low: number;
   readonly high: number;
-  readonly sum: number;
-  readonly count: number;
+  readonly scaledSum: number;
+  readonly finiteCount: number;
   /** Sum of squared deviations from the mean, in units of the largest magnitude. */
-  readonly squares: number;
+  readonly scaledSquaredDeviations: number;
   readonly zeros: number;
   readonly nan: number;
   readonly inf: number;
@@ -18,9 +18,9 @@ export interface ChannelReduction {
 
 /** Moments of finite values, combined by Chan, Golub and LeVeque's method, which avoids cancellation. */
 interface Moments {
-  readonly count: number;
+  readonly finiteCount: number;
   readonly mean: number;
-  readonly squares: number;
+  readonly squaredDeviations: number;
 }
 
 export function summarizeChannel(channel: ChannelReduction): Summary {
@@ -28,45 +28,56 @@ export function summarizeChannel(channel: ChannelReduction): Summary {
 }
 
 /** The reductions that a device computes, for each channel of one image; `data` has all elements in row-major order. */
-export function reduceOnCpu(
+export function reduceChannelsOnCpu(
   data: Float32Array,
   [, c, h, w]: readonly [number, number, number, number],
-  image: number,
+  exampleIndex: number,
 ): ChannelReduction[] {
   const pixels = h * w;
   return Array.from({ length: c }, (_, k) => {
-    const from = (image * c + k) * pixels;
+    const from = (exampleIndex * c + k) * pixels;
     return reduceChannel(data.subarray(from, from + pixels));
   });
 }
 
 function reduceChannel(map: Float32Array): ChannelReduction {
-  const pixels = map.length;
-  let [low, high, sum, count, zeros, nan] = [Infinity, -Infinity, 0, 0, 0, 0];
+  const pixelCount = map.length;
+  let [low, high, scaledSum, finiteCount, zeros, nan] = [Infinity, -Infinity, 0, 0, 0, 0];
   for (const v of map) {
     if (Number.isNaN(v)) nan += 1;
     if (!Number.isFinite(v)) continue;
     low = Math.min(low, v);
     high = Math.max(high, v);
-    sum += v / pixels;
-    count += 1;
+    scaledSum += v / pixelCount;
+    finiteCount += 1;
     if (v === 0) zeros += 1;
   }
-  const mean = (sum * pixels) / count;
+  const mean = (scaledSum * pixelCount) / finiteCount;
   const most = Math.max(Math.abs(low), Math.abs(high)) || 1;
-  let squares = 0;
-  for (const v of map) if (Number.isFinite(v)) squares += ((v - mean) / most) ** 2 / pixels;
-  return { pixels, low, high, sum, count, squares, zeros, nan, inf: pixels - count - nan };
+  let scaledSquaredDeviations = 0;
+  for (const v of map)
+    if (Number.isFinite(v)) scaledSquaredDeviations += ((v - mean) / most) ** 2 / pixelCount;
+  return {
+    pixelCount,
+    low,
+    high,
+    scaledSum,
+    finiteCount,
+    scaledSquaredDeviations,
+    zeros,
+    nan,
+    inf: pixelCount - finiteCount - nan,
+  };
 }
 
 /** The summary of all channels together. */
 export function summarizeChannels(channels: readonly ChannelReduction[]): Summary {
-  const { count, mean, squares } = channels
+  const { finiteCount, mean, squaredDeviations } = channels
     .map(momentsOf)
-    .reduce(combineMoments, { count: 0, mean: 0, squares: 0 });
+    .reduce(combineMoments, { finiteCount: 0, mean: 0, squaredDeviations: 0 });
   const total = (pick: (channel: ChannelReduction) => number) =>
     channels.reduce((sum, channel) => sum + pick(channel), 0);
-  const filled = channels.filter((channel) => channel.count > 0);
+  const filled = channels.filter((channel) => channel.finiteCount > 0);
   const among = (pick: (...values: number[]) => number, values: number[]) =>
     values.length > 0 ? values.reduce((a, b) => pick(a, b)) : Number.NaN;
   return {
@@ -78,27 +89,41 @@ export function summarizeChannels(channels: readonly ChannelReduction[]): Summar
       Math.max,
       filled.map((channel) => channel.high),
     ),
-    mean: count > 0 ? mean : Number.NaN,
-    std: count > 0 ? Math.sqrt(squares / count) : Number.NaN,
-    zeros: total((channel) => channel.zeros) / total((channel) => channel.pixels),
+    mean: finiteCount > 0 ? mean : Number.NaN,
+    std: finiteCount > 0 ? Math.sqrt(squaredDeviations / finiteCount) : Number.NaN,
+    zeroFraction: total((channel) => channel.zeros) / total((channel) => channel.pixelCount),
     nan: total((channel) => channel.nan),
     inf: total((channel) => channel.inf),
   };
 }
 
-function momentsOf({ pixels, low, high, sum, count, squares }: ChannelReduction): Moments {
-  if (count === 0) return { count: 0, mean: 0, squares: 0 };
+function momentsOf({
+  pixelCount,
+  low,
+  high,
+  scaledSum,
+  finiteCount,
+  scaledSquaredDeviations,
+}: ChannelReduction): Moments {
+  if (finiteCount === 0) return { finiteCount: 0, mean: 0, squaredDeviations: 0 };
   const most = Math.max(Math.abs(low), Math.abs(high)) || 1;
-  return { count, mean: (sum * pixels) / count, squares: squares * pixels * most * most };
+  return {
+    finiteCount,
+    mean: (scaledSum * pixelCount) / finiteCount,
+    squaredDeviations: scaledSquaredDeviations * pixelCount * most * most,
+  };
 }
 
 function combineMoments(a: Moments, b: Moments): Moments {
-  const count = a.count + b.count;
-  if (count === 0) return a;
+  const finiteCount = a.finiteCount + b.finiteCount;
+  if (finiteCount === 0) return a;
   const apart = b.mean - a.mean;
   return {
-    count,
-    mean: a.mean + (apart * b.count) / count,
-    squares: a.squares + b.squares + (apart * apart * a.count * b.count) / count,
+    finiteCount,
+    mean: a.mean + (apart * b.finiteCount) / finiteCount,
+    squaredDeviations:
+      a.squaredDeviations +
+      b.squaredDeviations +
+      (apart * apart * a.finiteCount * b.finiteCount) / finiteCount,
   };
 }

@@ -3,7 +3,7 @@
 import { computed, effect, signal } from "@preact/signals";
 import { render } from "preact";
 import type { Feature } from "../features/feature.ts";
-import { classNameLookup } from "../network/class_names.ts";
+import { createClassNameLookup } from "../network/class_names.ts";
 import { indexNetwork } from "../network/network.ts";
 import { baseKey } from "../plan/derived_values.ts";
 import type { ViewerState } from "../state.ts";
@@ -11,8 +11,9 @@ import { type Hover, type TextTooltip, useViews, type Views, ViewsContext } from
 import { KeyHelp } from "./help.tsx";
 import { listenToKeys } from "./keyboard.ts";
 import { px } from "./layout.ts";
+import { watchPixelRatio, watchSizes, watchTheme } from "./page_signals.ts";
 import { createPainter } from "./painter.ts";
-import { zoomOf } from "./present.tsx";
+import { zoomOf } from "./presentation_mode.tsx";
 import { layerCosts } from "./profile/costs.ts";
 import { createRunQueries } from "./run_queries.ts";
 import { watchPresenting } from "./screen/fullscreen.ts";
@@ -21,7 +22,6 @@ import { Slot } from "./slot.tsx";
 import { StatusLine, StatusMessage } from "./status_line.tsx";
 import { styleOf } from "./style.ts";
 import { shownTab } from "./tabs.tsx";
-import { watchRatio, watchSizes, watchTheme } from "./theme.ts";
 import { Toolbar } from "./toolbar.tsx";
 import { Tooltip } from "./tooltip/tooltip.tsx";
 import { trackVisibility } from "./view_visibility.ts";
@@ -42,7 +42,7 @@ export function mount(
   el.classList.add("nbg-host");
 
   const theme = watchTheme();
-  const ratio = watchRatio();
+  const ratio = watchPixelRatio();
   const sizes = watchSizes(root);
   const zoom = computed(() => zoomOf(state, root));
   const painter = createPainter(state);
@@ -55,7 +55,7 @@ export function mount(
     state,
     network,
     classNames: computed(() => {
-      const names = classNameLookup(network.value, state.classNames.value);
+      const names = createClassNameLookup(network.value, state.classNames.value);
       return (key) => names(baseKey(key)); // also for the unedited value and the difference
     }),
     theme: theme.signal,
@@ -65,7 +65,9 @@ export function mount(
     contentHeight: computed(() => {
       const height = heightLimit(state);
       if (height === null) return null;
-      return isTooLow(state) ? height : Math.max(0, height - sizes.signal.value.chromeHeight);
+      return isTooLowToScrollContent(state)
+        ? height
+        : Math.max(0, height - sizes.signal.value.chromeHeight);
     }),
     root,
     painter,
@@ -87,7 +89,7 @@ export function mount(
     await painter.drawAll();
     return takeScreenshot(root, style);
   };
-  state.viewCaptures.add(screen);
+  state.viewCaptureCallbacks.add(screen);
   const stopPresenting = watchPresenting(views, el);
   // Discard fixed colour limits in other modes: they are recorded again when "fixed" is chosen.
   const stopEnds = effect(() => {
@@ -110,7 +112,7 @@ export function mount(
   if (content !== null) sizes.observe(content);
 
   return () => {
-    state.viewCaptures.delete(screen);
+    state.viewCaptureCallbacks.delete(screen);
     stopPresenting();
     render(null, root);
     stopKeys();
@@ -129,19 +131,19 @@ export function mount(
  * CSS pixels: minimum height for separate scrolling of the content, somewhat more than toolbar and status line need in
  * a narrow viewer; and with the drawer open.
  */
-const MIN_SPLIT_HEIGHT = 240;
-const MIN_SPLIT_HEIGHT_DRAWER = 480;
+const MIN_CONTENT_SCROLL_HEIGHT = 240;
+const DRAWER_MIN_SCROLL_HEIGHT = 480;
 
 /** The maximum height of a viewer; null if it is unlimited. */
 const heightLimit = ({ isPresenting, maxHeight }: ViewerState): number | null =>
   isPresenting.value ? null : maxHeight.value;
 
 /** Whether toolbar, drawer and status line leave too little room for the content, so that the whole viewer scrolls. */
-function isTooLow(state: ViewerState): boolean {
+function isTooLowToScrollContent(state: ViewerState): boolean {
   const height = heightLimit(state);
   return (
     height !== null &&
-    height < (state.isDrawerOpen.value ? MIN_SPLIT_HEIGHT_DRAWER : MIN_SPLIT_HEIGHT)
+    height < (state.isDrawerOpen.value ? DRAWER_MIN_SCROLL_HEIGHT : MIN_CONTENT_SCROLL_HEIGHT)
   );
 }
 
@@ -155,7 +157,7 @@ function App() {
   // the whole viewer does.
   root.style.maxHeight = height === null ? "" : px(height);
   root.toggleAttribute("data-limited", height !== null);
-  root.toggleAttribute("data-low", isTooLow(state));
+  root.toggleAttribute("data-low", isTooLowToScrollContent(state));
   return (
     <>
       <Toolbar network={now} />

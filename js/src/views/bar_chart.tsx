@@ -1,7 +1,7 @@
 // Vectors as signed bar charts, and the largest values of a long vector as a list.
 
 import { classText } from "../network/class_names.ts";
-import { drawKind } from "../network/display_kind.ts";
+import { displayStyle } from "../network/display_kind.ts";
 import { formatShort } from "../number_format.ts";
 import type { Value } from "../plan/schema.ts";
 import {
@@ -28,18 +28,22 @@ export function useExampleValues(value: Value | null): Float32Array | null {
 }
 
 /**
- * The elements that a bar chart with room for `most` shows, in index order: all if they fit, else the largest
+ * The elements that a bar chart with room for `maxCount` shows, in index order: all if they fit, else the largest
  * magnitudes.
  */
-export function shownElements(values: Float32Array | null, length: number, most: number): number[] {
+export function shownElements(
+  values: Float32Array | null,
+  length: number,
+  maxCount: number,
+): number[] {
   const all = Array.from({ length }, (_, i) => i);
-  if (length <= most || values === null) return all.slice(0, most);
+  if (length <= maxCount || values === null) return all.slice(0, maxCount);
   return argsortDescending(Array.from(values, Math.abs))
-    .slice(0, most)
+    .slice(0, maxCount)
     .sort((a, b) => a - b);
 }
 
-interface BarsProps {
+interface BarChartProps {
   value: Value;
   /** CSS pixels of the chart. */
   width: number;
@@ -52,7 +56,7 @@ interface BarsProps {
    * probabilities it is 1.
    */
   channels?: readonly number[];
-  limit?: number;
+  magnitudeLimit?: number;
   label: string;
 }
 
@@ -86,22 +90,22 @@ export function BarColumn(props: { value: Value; width: number; height: number; 
 }
 
 /** The step between labelled bars: the smallest round step at which the labels fit. */
-function labelStep(count: number, each: number, room: number): number {
-  for (const step of [1, 2, 5]) if (each * step >= room) return step;
-  const least = room / each;
+function labelStep(count: number, barSpacing: number, labelSpace: number): number {
+  for (const step of [1, 2, 5]) if (barSpacing * step >= labelSpace) return step;
+  const least = labelSpace / barSpacing;
   const tens = 10 ** Math.floor(Math.log10(least));
   return [1, 2, 5, 10].map((k) => k * tens).find((step) => step >= least) ?? count;
 }
 
 /** A vector as bars on both sides of zero, each with its index; probabilities have zero at one end. */
-export function BarChart(props: BarsProps) {
+export function BarChart(props: BarChartProps) {
   const { value, width, height, maxBars, upright: isVertical = false, label } = props;
   const views = useViews();
   const values = useExampleValues(value);
   const length = value.nchw[1];
   const shown = props.channels ?? shownElements(values, length, maxBars);
   const shares = hasUnitRange(value);
-  const top = shares ? 1 : (props.limit ?? (values === null ? 1 : maxAbs(values) || 1));
+  const top = shares ? 1 : (props.magnitudeLimit ?? (values === null ? 1 : maxAbs(values) || 1));
   const part = shown.length < length;
   const digits = String(Math.max(0, ...shown)).length * DIGIT_WIDTH + 4;
   const [left, below] = isVertical ? [0, LINE_HEIGHT] : [digits, part ? LINE_HEIGHT : 0];
@@ -227,7 +231,7 @@ export function NonFiniteBar(props: {
   );
 }
 
-interface TopProps {
+interface TopValuesProps {
   value: Value;
   maxRows: number;
   /** CSS pixels available for the names and bars. */
@@ -243,7 +247,7 @@ interface TopProps {
  * The largest values of a classifier's output as bars with their numbers; negative bars extend to the left of a common
  * zero.
  */
-export function TopValues(props: TopProps) {
+export function TopValues(props: TopValuesProps) {
   const { value, maxRows, width = 0, explain } = props;
   const { classNames } = useViews();
   const [list, seen] = useVisibility<HTMLDivElement>();
@@ -271,11 +275,11 @@ export function TopValues(props: TopProps) {
       {order.map((channel, k) => (
         <TopRow
           key={channel}
-          channel={{ "data-of": value.key, "data-channel": channel }}
+          channelAttributes={{ "data-of": value.key, "data-channel": channel }}
           number={own[k] ?? 0}
           name={named[channel] || `${channel}`}
           title={classText(named, channel)}
-          share={share}
+          toPercent={share}
           low={low}
           explain={explain && (() => explain(channel))}
         />
@@ -291,24 +295,24 @@ export function TopValues(props: TopProps) {
 
 function TopRow(props: {
   /** The value and channel of the row: an Alt-click mutes the channel. */
-  channel: { "data-of": string; "data-channel": number };
+  channelAttributes: { "data-of": string; "data-channel": number };
   number: number;
   name: string;
   title: string;
-  share: (size: number) => number;
+  toPercent: (size: number) => number;
   low: number;
   explain: (() => void) | undefined;
 }) {
-  const { channel, number, name, title, share, low, explain } = props;
+  const { channelAttributes, number, name, title, toPercent, low, explain } = props;
   const size = Number.isFinite(number) ? number : 0;
-  const from = share(Math.min(0, size) - low);
+  const from = toPercent(Math.min(0, size) - low);
   const row = (
     <>
       <span class="nbg-top-name">{name}</span>
       <span class="nbg-top-track">
         <span
           class={number >= 0 ? "nbg-top-bar" : "nbg-top-bar nbg-below"}
-          style={{ marginLeft: `${from}%`, width: `${share(Math.abs(size))}%` }}
+          style={{ marginLeft: `${from}%`, width: `${toPercent(Math.abs(size))}%` }}
         />
       </span>
       <strong>{formatShort(number)}</strong>
@@ -316,7 +320,7 @@ function TopRow(props: {
   );
   if (explain === undefined) {
     return (
-      <div class="nbg-top-row" title={title} {...channel}>
+      <div class="nbg-top-row" title={title} {...channelAttributes}>
         {row}
       </div>
     );
@@ -325,7 +329,7 @@ function TopRow(props: {
     <button
       type="button"
       class="nbg-top-row"
-      {...channel}
+      {...channelAttributes}
       title={`${title}: why this value?`}
       tabIndex={-1} // keyboard users use the Layer tab
       onClick={explain}
@@ -344,11 +348,14 @@ export function NumberPicture({ value }: { value: Value }) {
 }
 
 /** The most classes listed when vectors are compared. */
-const MAX_CLASSES = 8;
+const MAX_COMPARED_CLASSES = 8;
 
 /** The classes with the largest score in either of two vectors. */
-export const largestOfBoth = (a: Float32Array, b: Float32Array): number[] =>
-  argsortDescending(Array.from(a, (one, k) => Math.max(one, b[k] ?? one))).slice(0, MAX_CLASSES);
+export const topIndicesOfEither = (a: Float32Array, b: Float32Array): number[] =>
+  argsortDescending(Array.from(a, (one, k) => Math.max(one, b[k] ?? one))).slice(
+    0,
+    MAX_COMPARED_CLASSES,
+  );
 
 /**
  * A vector for comparison with others on the same limits: named classes as a list, other vectors as bars, a scalar as a
@@ -357,23 +364,23 @@ export const largestOfBoth = (a: Float32Array, b: Float32Array): number[] =>
 export function ComparedVector(props: {
   value: Value;
   /** The value that this one is derived from; it determines the display kind and class names. */
-  like?: Value;
+  derivedFrom?: Value;
   /** CSS pixels of the chart. */
   width: number;
   height: number;
   limits: { low: number; high: number } | null;
   elements: readonly number[];
 }) {
-  const { value, like = value, width, height, limits, elements } = props;
+  const { value, derivedFrom = value, width, height, limits, elements } = props;
   const { classNames } = useViews();
   const count = value.nchw[1];
-  if (drawKind(like).name === "number") return <NumberPicture value={value} />;
-  if (classNames.value(like.key).length > 0) {
+  if (displayStyle(derivedFrom).name === "number") return <NumberPicture value={value} />;
+  if (classNames.value(derivedFrom.key).length > 0) {
     return (
       <TopValues value={value} maxRows={count} channels={elements} limits={limits} width={width} />
     );
   }
-  const limit = limits && Math.max(-limits.low, limits.high);
+  const magnitudeLimit = limits && Math.max(-limits.low, limits.high);
   return (
     <BarChart
       value={value}
@@ -381,7 +388,7 @@ export function ComparedVector(props: {
       height={height}
       maxBars={elements.length}
       channels={elements}
-      {...(limit && { limit })}
+      {...(magnitudeLimit && { magnitudeLimit })}
       upright
       label={`${value.key}, ${elements.length} of ${count} values`}
     />

@@ -1,13 +1,13 @@
 // All channels of a layer: maps with their number and mean, in the chosen order, 256 per page.
 
 import { MAX_COMPARED } from "../messages.ts";
-import { pictureFrame } from "../network/display_kind.ts";
+import { channelPictureSize } from "../network/display_kind.ts";
 import {
   formatCount,
   formatExact,
   formatPercent,
   formatShort,
-  nonFiniteCounts,
+  nonFiniteCountText,
 } from "../number_format.ts";
 import type { ColorMapName, Statistics, Summary } from "../plan/runtime.ts";
 import type { Value } from "../plan/schema.ts";
@@ -21,22 +21,22 @@ export function ChannelGrid(props: {
   value: Value;
   channels: readonly number[];
   statistics: Statistics | null;
-  selected: number | null;
-  compared: readonly number[];
+  selectedChannel: number | null;
+  comparedChannels: readonly number[];
   /** Bounds of the activation, for captions of saturated channels. */
   bounds: ActivationBounds | null;
   width: number;
-  map?: ColorMapName;
+  colorMap?: ColorMapName;
 }) {
-  const { value, channels, statistics, selected, compared, bounds } = props;
+  const { value, channels, statistics, selectedChannel, comparedChannels, bounds } = props;
   const { state, pixelRatio: ratioOf, network, classNames } = useViews();
-  const [, , height, across] = value.nchw;
+  const [, , mapHeight, across] = value.nchw;
   const named = classNames.value(value.key);
   const ratio = ratioOf.value;
-  const isDifference = network.value?.pairs.get(value.key)?.difference === value.key;
-  const map = pictureFrame(value);
-  const { columns, scale, gap } = gridLayout(map, channels.length, props.width, ratio);
-  const width = tileSide(map.width, scale) / ratio;
+  const isDifference = network.value?.comparisonPairs.get(value.key)?.difference === value.key;
+  const colorMap = channelPictureSize(value);
+  const { columns, scale, gap } = gridLayout(colorMap, channels.length, props.width, ratio);
+  const width = tileSide(colorMap.width, scale) / ratio;
   const rows: (readonly number[])[] = [];
   for (let i = 0; i < channels.length; i += columns) rows.push(channels.slice(i, i + columns));
   return (
@@ -49,11 +49,11 @@ export function ChannelGrid(props: {
             columns={columns}
             scale={scale}
             gap={gap}
-            map={props.map}
-            rgb={false}
+            colorMap={props.colorMap}
+            isRgb={false}
             label={`channels ${row.join(", ")} of ${value.key}`}
-            pick={(y, x) => {
-              state.pixel.value = { height, width: across, y, x };
+            pickPixel={(y, x) => {
+              state.pixel.value = { mapHeight, mapWidth: across, y, x };
             }}
           >
             {/* Inside the maps element, so that the map below a frame receives its pointer events. */}
@@ -64,8 +64,8 @@ export function ChannelGrid(props: {
                   value={value}
                   channel={channel}
                   summary={statistics?.channels[channel]}
-                  chosen={channel === selected || compared.includes(channel)}
-                  selected={selected}
+                  isSelected={channel === selectedChannel || comparedChannels.includes(channel)}
+                  selectedChannel={selectedChannel}
                   width={width}
                 />
               ))}
@@ -78,7 +78,7 @@ export function ChannelGrid(props: {
                 channel={channel}
                 name={named[channel] ?? ""}
                 summary={statistics?.channels[channel]}
-                chosen={channel === selected || compared.includes(channel)}
+                isSelected={channel === selectedChannel || comparedChannels.includes(channel)}
                 bounds={bounds}
                 width={width}
                 isDifference={isDifference}
@@ -96,11 +96,11 @@ function ChannelFrame(props: {
   value: Value;
   channel: number;
   summary: Summary | undefined;
-  chosen: boolean;
-  selected: number | null;
+  isSelected: boolean;
+  selectedChannel: number | null;
   width: number;
 }) {
-  const { value, channel, summary, chosen, selected, width } = props;
+  const { value, channel, summary, isSelected, selectedChannel, width } = props;
   const { state, classNames } = useViews();
   const name = classNames.value(value.key)[channel];
   const called = `channel ${channel}${name ? `, ${name}` : ""}`;
@@ -109,8 +109,8 @@ function ChannelFrame(props: {
         called,
         `mean ${formatShort(summary.mean)}`,
         `max ${formatShort(summary.max)}`,
-        `${formatPercent(summary.zeros)} zero`,
-        ...(hasNonFinite(summary) ? [nonFiniteCounts(summary)] : []),
+        `${formatPercent(summary.zeroFraction)} zero`,
+        ...(hasNonFinite(summary) ? [nonFiniteCountText(summary)] : []),
       ].join(", ")
     : called;
   const select = (event: MouseEvent): void => {
@@ -121,21 +121,23 @@ function ChannelFrame(props: {
       state.selected.value = { layer, channel };
       return;
     }
-    const known = before?.layer === layer ? before.channels : [selected ?? channel];
+    const known = before?.layer === layer ? before.channels : [selectedChannel ?? channel];
     const others = known.filter((one) => one !== channel);
     const channels =
       others.length < known.length ? others : [...known, channel].slice(-MAX_COMPARED);
     state.comparedChannels.value = channels.length > 1 ? { layer, channels } : null;
-    const now = channels.includes(selected ?? -1) ? selected : (channels[0] ?? channel);
+    const now = channels.includes(selectedChannel ?? -1)
+      ? selectedChannel
+      : (channels[0] ?? channel);
     state.selected.value = { layer, channel: now };
   };
   return (
     <button
       type="button"
       class="nbg-frame"
-      aria-pressed={chosen}
+      aria-pressed={isSelected}
       aria-label={spoken}
-      tabIndex={channel === selected ? 0 : -1}
+      tabIndex={channel === selectedChannel ? 0 : -1}
       style={{ width: px(width) }}
       onClick={select}
     />
@@ -148,15 +150,15 @@ function Caption(props: {
   /** Class name of the channel; "" if it has none. */
   name: string;
   summary: Summary | undefined;
-  chosen: boolean;
+  isSelected: boolean;
   bounds: ActivationBounds | null;
   width: number;
   isDifference: boolean;
 }) {
-  const { channel, name, summary, chosen, bounds, width, isDifference } = props;
+  const { channel, name, summary, isSelected, bounds, width, isDifference } = props;
   return (
     <span
-      class={chosen ? "nbg-cell-caption nbg-chosen" : "nbg-cell-caption"}
+      class={isSelected ? "nbg-cell-caption nbg-chosen" : "nbg-cell-caption"}
       style={{ width: px(width) }}
     >
       {name === "" ? (
@@ -166,16 +168,16 @@ function Caption(props: {
           {channel} {name}
         </span>
       )}
-      {summary?.zeros === 1 && isDifference ? (
+      {summary?.zeroFraction === 1 && isDifference ? (
         <span title="A and B are equal everywhere in this picture">equal</span>
       ) : (
-        summary !== undefined && <Mean summary={summary} bounds={bounds} />
+        summary !== undefined && <MeanOrFlag summary={summary} bounds={bounds} />
       )}
     </span>
   );
 }
 
-function Mean({ summary, bounds }: { summary: Summary; bounds: ActivationBounds | null }) {
+function MeanOrFlag({ summary, bounds }: { summary: Summary; bounds: ActivationBounds | null }) {
   const flag = flagOf(summary, bounds);
   if (flag !== null) return <span title={FLAG_TEXT[flag]}>{flag}</span>;
   const flawed = hasNonFinite(summary);
@@ -189,7 +191,7 @@ function Mean({ summary, bounds }: { summary: Summary; bounds: ActivationBounds 
         </span>
       )}
       {flawed && (
-        <span class="nbg-bad" title={nonFiniteCounts(summary)}>
+        <span class="nbg-bad" title={nonFiniteCountText(summary)}>
           {summary.nan > 0 ? `${formatCount(summary.nan)} NaN` : `${formatCount(summary.inf)} Inf`}
         </span>
       )}

@@ -29,20 +29,20 @@ export function gridLayout(
   map: { height: number; width: number },
   count: number,
   width: number,
-  ratio: number,
+  pixelRatio: number,
 ): { columns: number; scale: number; gap: number } {
-  const room = Math.max(1, Math.floor(width * ratio));
-  const least = Math.round(6 * ratio);
-  const wanted = (count <= 4 ? 168 : count <= 12 ? 116 : 76) * ratio;
+  const room = Math.max(1, Math.floor(width * pixelRatio));
+  const least = Math.round(6 * pixelRatio);
+  const wanted = (count <= 4 ? 168 : count <= 12 ? 116 : 76) * pixelRatio;
   let best = { columns: 1, scale: fitScale(map.width, Math.min(room, wanted)), gap: least };
   let bestCost = Number.POSITIVE_INFINITY;
   for (let columns = 1; columns <= Math.min(count, 24); columns++) {
     const share = Math.floor((room - (columns - 1) * least) / columns);
-    if (share < 16 * ratio) break;
+    if (share < 16 * pixelRatio) break;
     const scale = fitScale(map.width, Math.min(share, wanted * 1.6));
     const tile = tileSide(map.width, scale);
     const spread = columns > 1 ? Math.floor((room - columns * tile) / (columns - 1)) : least;
-    const gap = Math.min(spread, Math.round(20 * ratio));
+    const gap = Math.min(spread, Math.round(20 * pixelRatio));
     const unused = columns < count ? 1 - (columns * (tile + gap) - gap) / room : 0;
     const rows = Math.ceil(count / columns);
     const ragged = (rows * columns - count) / (rows * columns);

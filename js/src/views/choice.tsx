@@ -1,6 +1,6 @@
 // Controls for choosing one of a few items: buttons or a select element.
 
-interface Choosing<T extends string> {
+interface ChoiceProps<T extends string> {
   label: string;
   /** The items, each with its label. */
   items: readonly (readonly [T, string])[];
@@ -11,7 +11,7 @@ interface Choosing<T extends string> {
 }
 
 /** A row of buttons. */
-export function Choice<T extends string>(props: Choosing<T>) {
+export function Choice<T extends string>(props: ChoiceProps<T>) {
   const { label, items, selected, choose, disabledItem } = props;
   return (
     <div class="nbg-choice" role="group" aria-label={label}>
@@ -31,7 +31,7 @@ export function Choice<T extends string>(props: Choosing<T>) {
 }
 
 /** A native select element. */
-export function Select<T extends string>(props: Choosing<T>) {
+export function Select<T extends string>(props: ChoiceProps<T>) {
   const { label, items, selected, choose } = props;
   return (
     <label class="nbg-labelled">

@@ -4,14 +4,14 @@ import type { RangeMode } from "../state.ts";
 import { Choice, Select } from "./choice.tsx";
 import { useViews } from "./context.ts";
 
-const COLORS: readonly (readonly [ColorMapName, string])[] = [
+const COLOR_MAP_ITEMS: readonly (readonly [ColorMapName, string])[] = [
   ["signed", "Signed"],
   ["viridis", "Viridis"],
   ["cividis", "Cividis"],
   ["magma", "Magma"],
   ["grey", "Grey"],
 ];
-const RANGES: readonly (readonly [RangeMode, string])[] = [
+const RANGE_MODE_ITEMS: readonly (readonly [RangeMode, string])[] = [
   ["channel", "Channel"],
   ["layer", "Layer"],
   ["fixed", "Fixed"],
@@ -22,7 +22,7 @@ export function ColorMapSelect() {
   return (
     <Select
       label="Colour"
-      items={COLORS}
+      items={COLOR_MAP_ITEMS}
       selected={colormap.value}
       choose={(map) => {
         colormap.value = map;
@@ -31,17 +31,17 @@ export function ColorMapSelect() {
   );
 }
 
-export function RangeChoice({ curves = false }: { curves?: boolean }) {
+export function RangeModeChoice({ showsCurves = false }: { showsCurves?: boolean }) {
   const { rangeMode, colormap, isSymmetric } = useViews().state;
   // Curves don't use the colour map.
-  const signed = colormap.value === "signed" && !curves;
+  const signed = colormap.value === "signed" && !showsCurves;
   return (
     <>
       <div class="nbg-labelled">
         <span class="nbg-second">Range</span>
         <Choice
           label="Range"
-          items={RANGES}
+          items={RANGE_MODE_ITEMS}
           selected={rangeMode.value}
           choose={(mode) => {
             rangeMode.value = mode;

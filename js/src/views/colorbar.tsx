@@ -1,7 +1,7 @@
 // A legend: the colour map's gradient between the values at its ends.
 
 import type { LegendProps } from "../features/feature.ts";
-import { drawKind } from "../network/display_kind.ts";
+import { displayStyle } from "../network/display_kind.ts";
 import { formatShort } from "../number_format.ts";
 import { cssGradient } from "./colors.ts";
 import { useViews } from "./context.ts";
@@ -18,7 +18,7 @@ export function colorMapLimits(low: number, high: number, signed: boolean, symme
 }
 
 /** The gradient, with the values at its ends. */
-export function Colorbar({ value, statistics, channel, limits }: LegendProps) {
+export function Colorbar({ value, statistics, channel, colorLimits }: LegendProps) {
   const { state, theme } = useViews();
   if (statistics === null) return null;
   const map = state.colormap.value;
@@ -28,8 +28,9 @@ export function Colorbar({ value, statistics, channel, limits }: LegendProps) {
   if (Number.isNaN(summary.min)) return <span class="nbg-legend">no finite value</span>;
   const fixed =
     state.rangeMode.value === "fixed" ? state.colorLimits.value.get(value.key) : undefined;
-  const { low: least, high: most } = limits ?? fixed ?? { low: summary.min, high: summary.max };
-  const curves = drawKind(value).name === "curves";
+  const { low: least, high: most } = colorLimits ??
+    fixed ?? { low: summary.min, high: summary.max };
+  const curves = displayStyle(value).name === "curves";
   // A curve's range includes zero.
   const ends = curves ? [Math.min(0, least), Math.max(0, most)] : [least, most];
   const signed = map === "signed" && !curves;

@@ -1,6 +1,6 @@
 // Colour maps outside WebGL: for legends, and for kernels painted by the CPU.
 
-import { colorMapLayer, colorMapTexels, toLinear } from "../pictures/colormaps.ts";
+import { colorMapTexels, colorMapTextureLayer, toLinear } from "../pictures/colormaps.ts";
 import { MAP_TEXELS } from "../pictures/colortables.ts";
 import type { ColorMapName, Theme } from "../plan/runtime.ts";
 
@@ -9,12 +9,12 @@ type Rgb = readonly [number, number, number];
 let texels: Uint8Array | null = null;
 
 /** A colour map as a function of a position from 0 to 1; 0.5 is zero in the signed map. */
-export function colorTable(map: ColorMapName, theme: Theme): (place: number) => Rgb {
+export function colorTable(colorMap: ColorMapName, theme: Theme): (place: number) => Rgb {
   texels ??= colorMapTexels();
   const all = texels;
-  const start = colorMapLayer(map, theme) * MAP_TEXELS;
+  const start = colorMapTextureLayer(colorMap, theme) * MAP_TEXELS;
   // Zero is at texel 256 of the signed map; both ends are 255 texels away.
-  const [low, steps] = map === "signed" ? [1, MAP_TEXELS - 2] : [0, MAP_TEXELS - 1];
+  const [low, steps] = colorMap === "signed" ? [1, MAP_TEXELS - 2] : [0, MAP_TEXELS - 1];
   return (place) => {
     const at = (start + low + Math.round(Math.min(1, Math.max(0, place)) * steps)) * 4;
     return [all[at] ?? 0, all[at + 1] ?? 0, all[at + 2] ?? 0];
@@ -22,8 +22,13 @@ export function colorTable(map: ColorMapName, theme: Theme): (place: number) => 
 }
 
 /** A CSS gradient of a colour map between two positions. */
-export function cssGradient(map: ColorMapName, theme: Theme, from: number, to: number): string {
-  const table = colorTable(map, theme);
+export function cssGradient(
+  colorMap: ColorMapName,
+  theme: Theme,
+  from: number,
+  to: number,
+): string {
+  const table = colorTable(colorMap, theme);
   const steps = 24;
   const stops = Array.from({ length: steps + 1 }, (_, i) => {
     return `rgb(${table(from + ((to - from) * i) / steps).join(" ")})`;

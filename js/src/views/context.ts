@@ -4,7 +4,7 @@ import { createContext } from "preact";
 import { useContext, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Tensor, Tensors } from "../explain/tensor.ts";
 import type { Feature } from "../features/feature.ts";
-import type { ClassNames } from "../network/class_names.ts";
+import type { ClassNameLookup } from "../network/class_names.ts";
 import type { Network } from "../network/network.ts";
 import type { ClippedCounts, Histogram, Statistics, Theme, TopK } from "../plan/runtime.ts";
 import type { Value } from "../plan/schema.ts";
@@ -42,7 +42,7 @@ export interface Views {
   readonly state: ViewerState;
   readonly network: ReadonlySignal<Network | null>;
   /** Class names of values whose channels are classes. */
-  readonly classNames: ReadonlySignal<ClassNames>;
+  readonly classNames: ReadonlySignal<ClassNameLookup>;
   readonly theme: ReadonlySignal<Theme>;
   /** The viewer's magnification in presentation mode; 1 in a notebook. */
   readonly zoom: ReadonlySignal<number>;
@@ -91,7 +91,7 @@ export function useAfterFirstPaint(): boolean {
 }
 
 /** The pointer's position in an element, in the viewer's CSS pixels, corrected for the zoom of presentation mode. */
-export function pointerIn(element: Element, event: MouseEvent, { zoom }: Views) {
+export function pointerOffset(element: Element, event: MouseEvent, { zoom }: Views) {
   const box = element.getBoundingClientRect();
   return {
     left: (event.clientX - box.left) / zoom.value,
@@ -101,28 +101,28 @@ export function pointerIn(element: Element, event: MouseEvent, { zoom }: Views) 
 
 /** The pointer's position in a viewer. */
 export function pointerPosition(event: PointerEvent, views: Views): PointerPosition {
-  return { ...pointerIn(views.root, event, views), element: event.currentTarget as Element };
+  return { ...pointerOffset(views.root, event, views), element: event.currentTarget as Element };
 }
 
 /** The image index of the displayed example in a value; 0 for a value without batch axis. */
 export function imageIndex(value: Value, network: Network, example: number): number {
-  return value.nchw[0] === network.batch ? Math.min(example, network.batch - 1) : 0;
+  return value.nchw[0] === network.batchSize ? Math.min(example, network.batchSize - 1) : 0;
 }
 
 interface CachedAnswer<T> {
   readonly key: string;
-  readonly query: string;
+  readonly queryKey: string;
   readonly answer: T;
 }
 
 /**
- * The result of `ask` for the current run. Until it arrives, the previous run's result for the same value is returned.
- * `query`: key of the other parameters; `isEnabled`: false while the result is not visible.
+ * The result of `fetchAnswer` for the current run. Until it arrives, the previous run's result for the same value is
+ * returned. `queryKey`: key of the other parameters; `isEnabled`: false while the result is not visible.
  */
 export function useQuery<T>(
   value: Value | null,
-  ask: (views: Views, value: Value, image: number) => Promise<T | null>,
-  query = "",
+  fetchAnswer: (views: Views, value: Value, image: number) => Promise<T | null>,
+  queryKey = "",
   isEnabled = true,
 ): T | null {
   const views = useViews();
@@ -136,9 +136,9 @@ export function useQuery<T>(
     if (value === null || session === null || sequence === 0) return;
     let wanted = true;
     const go = (): Promise<void> =>
-      ask(views, value, image).then(
+      fetchAnswer(views, value, image).then(
         (answer) => {
-          if (wanted && answer !== null) setKnown({ key: value.key, query, answer });
+          if (wanted && answer !== null) setKnown({ key: value.key, queryKey, answer });
         },
         (error: unknown) => {
           if (wanted) reportFailure(views, error);
@@ -151,9 +151,11 @@ export function useQuery<T>(
       wanted = false;
       hiddenQueries.delete(go);
     };
-  }, [views, value, session, sequence, image, query, isEnabled]);
+  }, [views, value, session, sequence, image, queryKey, isEnabled]);
   if (value === null || isSkipped(session, value.key)) return null; // the known answer is stale
-  return known !== null && known.key === value.key && known.query === query ? known.answer : null;
+  return known !== null && known.key === value.key && known.queryKey === queryKey
+    ? known.answer
+    : null;
 }
 
 const queryStatistics = (views: Views, value: Value, image: number) =>
@@ -170,11 +172,11 @@ export const useStatistics = (value: Value | null): Statistics | null =>
   useQuery(value, queryStatistics);
 
 /** The histogram of the displayed image; null until it arrives. */
-export const useHistogram = (value: Value | null, spread: HistogramQuery): Histogram | null =>
+export const useHistogram = (value: Value | null, query: HistogramQuery): Histogram | null =>
   useQuery(
     value,
-    ({ queries }, { key }, image) => queries.histogram(key, image, spread),
-    `${spread.bins} ${spread.channel}`,
+    ({ queries }, { key }, image) => queries.histogram(key, image, query),
+    `${query.bins} ${query.channel}`,
   );
 
 /** The number of values of the displayed image that a range clips; null until it arrives. */

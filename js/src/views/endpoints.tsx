@@ -1,7 +1,7 @@
 // The two ends of the network: its input and output, drawn as the largest pictures.
 
 import type { ComponentProps } from "preact";
-import { drawKind, imageShape } from "../network/display_kind.ts";
+import { displayStyle, imageShapeText } from "../network/display_kind.ts";
 import { layerCaption, layerOf, type Network, type Stage } from "../network/network.ts";
 import type { Value } from "../plan/schema.ts";
 import { useViews } from "./context.ts";
@@ -10,7 +10,7 @@ import { ImageRange } from "./image_range.tsx";
 import { BlendedPicture } from "./overlay/blended_picture.tsx";
 import { SegmentationLegend } from "./overlay/segmentation.tsx";
 import { PythonBadge } from "./python_layers.tsx";
-import { breakable, StageLayers } from "./stage.tsx";
+import { StageLayers, withWordBreaks } from "./stage.tsx";
 import { useEndpointSide, ValuePicture } from "./value_picture.tsx";
 
 /** Input or output pictures, stacked vertically if there are several. */
@@ -48,7 +48,7 @@ export function Endpoints(props: {
       <div class="nbg-caption">
         <strong class="nbg-name">{label}</strong>
         {values.map((value) => (
-          <EndpointCaption key={value.key} value={value} named={many > 1} stage={last} />
+          <EndpointCaption key={value.key} value={value} showsKey={many > 1} stage={last} />
         ))}
       </div>
     </div>
@@ -56,13 +56,13 @@ export function Endpoints(props: {
 }
 
 /** The picture of one input or output; a class map can be overlaid on the input. */
-function EndpointPicture(props: Omit<ComponentProps<typeof ValuePicture>, "minTile">) {
+function EndpointPicture(props: Omit<ComponentProps<typeof ValuePicture>, "minTileSide">) {
   const { value } = props;
   const least = Math.min(props.width, props.height);
   const side = useEndpointSide(value, least);
   const room = { width: (props.width * side) / least, height: (props.height * side) / least };
-  const picture = <ValuePicture {...props} {...room} minTile={20} />;
-  return drawKind(value).name === "classes" ? (
+  const picture = <ValuePicture {...props} {...room} minTileSide={20} />;
+  return displayStyle(value).name === "classes" ? (
     <BlendedPicture value={value} side={side}>
       {picture}
     </BlendedPicture>
@@ -71,19 +71,19 @@ function EndpointPicture(props: Omit<ComponentProps<typeof ValuePicture>, "minTi
   );
 }
 
-function EndpointCaption(props: { value: Value; named: boolean; stage: Stage | undefined }) {
-  const { value, named, stage } = props;
+function EndpointCaption(props: { value: Value; showsKey: boolean; stage: Stage | undefined }) {
+  const { value, showsKey, stage } = props;
   const { state, network } = useViews();
-  const { isImage, name } = drawKind(value);
-  const batch = network.value?.batch ?? 1;
+  const { isImage, name } = displayStyle(value);
+  const batch = network.value?.batchSize ?? 1;
   const select = (layer: string): void => {
     state.selected.value = { layer, channel: null };
   };
   return (
     <>
       <span>
-        {(named || value.kind === "input") && `${value.key} `}
-        {imageShape(value)} <PythonBadge layer={value.key} />
+        {(showsKey || value.kind === "input") && `${value.key} `}
+        {imageShapeText(value)} <PythonBadge layer={value.key} />
         <EditBadgeSlot layer={value.key} />
         {isImage && (
           <>
@@ -93,15 +93,20 @@ function EndpointCaption(props: { value: Value; named: boolean; stage: Stage | u
         )}
       </span>
       {name === "classes" && <SegmentationLegend value={value} />}
-      {value.kind === "input" && batch > 1 && !named && (
+      {value.kind === "input" && batch > 1 && !showsKey && (
         <span>
           example {state.example.value + 1} of {batch}
         </span>
       )}
-      {value.kind === "output" && stage !== undefined && !named && (
+      {value.kind === "output" && stage !== undefined && !showsKey && (
         <span>
-          {breakable(stage.title)} <EditBadgeSlot layer={stage.key} />
-          <StageLayers stage={stage} shown={stage.key} select={select} label={layerCaption} />
+          {withWordBreaks(stage.title)} <EditBadgeSlot layer={stage.valueKey} />
+          <StageLayers
+            stage={stage}
+            currentLayer={stage.valueKey}
+            select={select}
+            label={layerCaption}
+          />
         </span>
       )}
     </>

@@ -8,10 +8,10 @@ export function Histogram(props: {
   width: number;
   height: number;
   /** A value to mark with a line. */
-  mark?: number | undefined;
+  markedValue?: number | undefined;
   label: string;
 }) {
-  const { histogram, width, height, mark, label } = props;
+  const { histogram, width, height, markedValue, label } = props;
   if (histogram === null) return null;
   const { low, high, zeros, counts } = histogram;
   const bins = counts.length;
@@ -53,8 +53,14 @@ export function Histogram(props: {
           </rect>
         )}
         <line class="nbg-zero" x1={0} x2={width} y1={height} y2={height} />
-        {mark !== undefined && Number.isFinite(mark) && (
-          <line class="nbg-pin" x1={place(mark)} x2={place(mark)} y1={0} y2={height} />
+        {markedValue !== undefined && Number.isFinite(markedValue) && (
+          <line
+            class="nbg-pin"
+            x1={place(markedValue)}
+            x2={place(markedValue)}
+            y1={0}
+            y2={height}
+          />
         )}
       </svg>
       <span>{formatFixed(low, decimals)}</span>

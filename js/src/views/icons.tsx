@@ -21,9 +21,9 @@ export function Icon({ children }: { children: ComponentChildren }) {
 }
 
 /** An icon made of paths, with optional line width and fill. */
-export const PathIcon = (props: { d: string; line?: number | undefined; fill?: string }) => (
+export const PathIcon = (props: { d: string; strokeWidth?: number | undefined; fill?: string }) => (
   <Icon>
-    <path d={props.d} stroke-width={props.line} fill={props.fill} />
+    <path d={props.d} stroke-width={props.strokeWidth} fill={props.fill} />
   </Icon>
 );
 
@@ -52,9 +52,9 @@ export const StepIcon = () => <PathIcon d="M3.5 3.5v9L10 8zM12.5 3.5v9" />;
 export const RestartIcon = () => <PathIcon d="M3 3v3.5h3.5M3.3 6.3a5.2 5.2 0 1 1-.4 3.2" />;
 export const SaveIcon = () => <PathIcon d="M8 2.5v7.5M4.8 7 8 10.2 11.2 7M3 13.2h10" />;
 export const PlayIcon = () => <PathIcon d="M5 3.2v9.6L12.6 8z" fill="currentColor" />;
-export const PauseIcon = () => <PathIcon d="M5.4 3.4v9.2M10.6 3.4v9.2" line={2.2} />;
+export const PauseIcon = () => <PathIcon d="M5.4 3.4v9.2M10.6 3.4v9.2" strokeWidth={2.2} />;
 export const DragHandleIcon = () => (
-  <PathIcon d="M6 3.5v0M10 3.5v0M6 8v0M10 8v0M6 12.5v0M10 12.5v0" line={2.2} />
+  <PathIcon d="M6 3.5v0M10 3.5v0M6 8v0M10 8v0M6 12.5v0M10 12.5v0" strokeWidth={2.2} />
 );
 export const CheckCircleIcon = () => (
   <Icon>

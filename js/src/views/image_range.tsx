@@ -1,6 +1,6 @@
 // A control for the black and white points of an image, with the count of values beyond them.
 
-import { drawKind } from "../network/display_kind.ts";
+import { displayStyle } from "../network/display_kind.ts";
 import { formatFixed, formatInteger, formatShort } from "../number_format.ts";
 import { baseKey } from "../plan/derived_values.ts";
 import { IMAGE_RANGES, type Value } from "../plan/schema.ts";
@@ -17,7 +17,8 @@ function limitsText(low: number, high: number): string {
   return `${text(low)} to ${text(high)}`;
 }
 
-const colorKind = (value: Value): string => (drawKind(value).drawMode === "rgb" ? "RGB" : "grey");
+const colorKind = (value: Value): string =>
+  displayStyle(value).drawMode === "rgb" ? "RGB" : "grey";
 
 interface ImageRangeProps {
   value: Value;
@@ -32,17 +33,17 @@ export function ImageRange(props: ImageRangeProps) {
   const { value, rangeValue = value } = props;
   const range = useColorRange(rangeValue);
   const { low, high } = props.limits ?? range;
-  if (drawKind(value).name === "classes") return <>the most likely class of each pixel</>;
+  if (displayStyle(value).name === "classes") return <>the most likely class of each pixel</>;
   const ends = low === undefined || high === undefined ? null : { low, high };
   return (
     <>
-      {colorKind(value)} <RangeSelect value={rangeValue} ends={ends} />
-      {ends && <ClippingNote value={value} ends={ends} />}
+      {colorKind(value)} <RangeSelect value={rangeValue} limits={ends} />
+      {ends && <ClippingNote value={value} limits={ends} />}
     </>
   );
 }
 
-function RangeSelect({ value, ends }: { value: Value; ends: ColorLimits | null }) {
+function RangeSelect({ value, limits }: { value: Value; limits: ColorLimits | null }) {
   const { state } = useViews();
   const statistics = useStatistics(value);
   const key = baseKey(value.key);
@@ -50,7 +51,7 @@ function RangeSelect({ value, ends }: { value: Value; ends: ColorLimits | null }
   const usual = imageLimits(value, statistics?.layer, undefined);
   const held = Array.isArray(choice) ? (choice as readonly [number, number]) : null;
   const known: (readonly [number, number])[] = IMAGE_RANGES.map((ends) => ends);
-  if (held !== null && !known.some((ends) => `${ends}` === `${held}`)) known.push(held);
+  if (held !== null && !known.some((limits) => `${limits}` === `${held}`)) known.push(held);
   const summary = statistics?.layer;
   const choose = (word: string): void => {
     const { [key]: _, ...others } = state.imageRanges.peek();
@@ -65,7 +66,7 @@ function RangeSelect({ value, ends }: { value: Value; ends: ColorLimits | null }
       class="nbg-image-range"
       title="Values shown as black and white. Values outside are clipped and marked with dots"
     >
-      <span aria-hidden="true">{ends === null ? "…" : limitsText(ends.low, ends.high)}</span>
+      <span aria-hidden="true">{limits === null ? "…" : limitsText(limits.low, limits.high)}</span>
       <select
         aria-label={`Values of ${key} shown as black and white`}
         value={choice === undefined ? "" : choice === "layer" ? "layer" : JSON.stringify(choice)}
@@ -89,9 +90,9 @@ function RangeSelect({ value, ends }: { value: Value; ends: ColorLimits | null }
 }
 
 /** " · 12 above, 3 below": the number of elements of the current example that the range clips; empty if none. */
-function ClippingNote({ value, ends }: { value: Value; ends: ColorLimits }) {
+function ClippingNote({ value, limits }: { value: Value; limits: ColorLimits }) {
   const { network } = useViews();
-  const found = useClippedCount(value, ends.low, ends.high);
+  const found = useClippedCount(value, limits.low, limits.high);
   if (network.value === null || found === null || found.above + found.below === 0) return null;
   const words = [
     [found.above, "above"],

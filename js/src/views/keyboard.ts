@@ -1,6 +1,6 @@
 // Keyboard handling while the viewer has the focus; JupyterLab's single-key commands are suppressed meanwhile.
 import { batch } from "@preact/signals";
-import type { TabKeys } from "../features/feature.ts";
+import type { TabKeyBindings } from "../features/feature.ts";
 import { COLORMAPS } from "../messages.ts";
 import { channelCount } from "../network/display_kind.ts";
 import type { Network } from "../network/network.ts";
@@ -8,7 +8,7 @@ import type { TabName } from "../state.ts";
 import { channelOrder } from "./channel_order.ts";
 import type { Views } from "./context.ts";
 import { focusedElement, isSearchField, leaveSearch } from "./layer_search.ts";
-import { togglePresenting } from "./present.tsx";
+import { togglePresenting } from "./presentation_mode.tsx";
 import { shownTab, tabsOf } from "./tabs.tsx";
 
 // A text field, a list or an open menu handles these keys itself.
@@ -21,7 +21,8 @@ export function listenToKeys(views: Views): () => void {
   const step = <T>(items: readonly T[], now: T, by: number): T | undefined =>
     items[(Math.max(0, items.indexOf(now)) + by + items.length) % items.length];
 
-  const shownKeys = (network: Network): TabKeys => shownTab(network, state.tab.peek(), views).keys;
+  const shownKeys = (network: Network): TabKeyBindings =>
+    shownTab(network, state.tab.peek(), views).keyBindings;
 
   const moveLayer = (by: number): void => {
     const network = views.network.peek();
@@ -47,7 +48,7 @@ export function listenToKeys(views: Views): () => void {
   };
 
   const moveExample = (by: number): void => {
-    const count = views.network.peek()?.batch ?? 1;
+    const count = views.network.peek()?.batchSize ?? 1;
     state.example.value = (state.example.peek() + by + count) % count;
   };
 

@@ -1,12 +1,13 @@
 // The panel beside the strip: the layer under the pointer or the selected one, its most active channels, and its
 // statistics.
 
-import { channelCountText, contentsText, drawKind } from "../network/display_kind.ts";
-import { defaultValue, longType, type Network } from "../network/network.ts";
+import { channelCountText, contentsText, displayStyle } from "../network/display_kind.ts";
+import { initiallySelectedValue, longType, type Network } from "../network/network.ts";
 import { formatPercent, formatShort } from "../number_format.ts";
 import type { Statistics } from "../plan/runtime.ts";
 import type { Value } from "../plan/schema.ts";
 import { BarChart, NumberPicture } from "./bar_chart.tsx";
+import { ChannelTile, TILE_SIDE, tilesPerRow } from "./channel_tile.tsx";
 import { useHistogram, useStatistics, useViews } from "./context.ts";
 import { Histogram } from "./histogram.tsx";
 import { RightIcon } from "./icons.tsx";
@@ -16,7 +17,6 @@ import { Legend } from "./legend.tsx";
 import { SegmentationView } from "./overlay/segmentation.tsx";
 import { PythonBadge } from "./python_layers.tsx";
 import { isSkipped } from "./run_queries.ts";
-import { ChannelTile, TILE_SIDE, tilesPerRow } from "./tile.tsx";
 
 /** The layer that the panel shows: under the pointer, else selected, else the first. */
 function usePanelValue(network: Network): Value | undefined {
@@ -25,7 +25,7 @@ function usePanelValue(network: Network): Value | undefined {
     const value = name ? network.values.get(name) : undefined;
     if (value !== undefined) return value;
   }
-  return defaultValue(network);
+  return initiallySelectedValue(network);
 }
 
 export function LayerPanel({ network }: { network: Network }) {
@@ -37,12 +37,12 @@ export function LayerPanel({ network }: { network: Network }) {
   const room = width.value - 2 * 24 - (width.value >= 760 ? 232 : 0);
   const most = Math.min(10, tilesPerRow(value, pixelRatio.value, room));
   const channels = value.nchw[1];
-  const maps = drawKind(value).isPerChannel;
+  const maps = displayStyle(value).isPerChannel;
   const shown = Math.min(most, channels);
   const flawed = statistics?.channels.some(hasNonFinite)
     ? ", those with NaN or infinity first"
     : "";
-  const bars = drawKind(value).name === "bars" ? barsAcross(room) : channels;
+  const bars = displayStyle(value).name === "bars" ? maxBarCount(room) : channels;
   const which =
     maps && channels > shown
       ? ` · ${channelCountText(value, shown)} with the largest variance${flawed}`
@@ -54,7 +54,7 @@ export function LayerPanel({ network }: { network: Network }) {
     state.tab.value = "layer";
   };
   const end = value.kind === "input" ? "Input" : "Output";
-  const apart = network.pairs.get(value.key)?.difference === value.key ? "B − A" : end;
+  const apart = network.comparisonPairs.get(value.key)?.difference === value.key ? "B − A" : end;
   const title = layer ? longType(layer) : apart;
   return (
     <section class="nbg-panel" aria-label={`About ${value.key}`}>
@@ -68,7 +68,7 @@ export function LayerPanel({ network }: { network: Network }) {
         </div>
         <div class="nbg-tools">
           {maps && <Legend value={value} statistics={statistics} />}
-          {drawKind(value).isImage && (
+          {displayStyle(value).isImage && (
             <span class="nbg-second">
               <ImageRange value={value} />
             </span>
@@ -82,7 +82,7 @@ export function LayerPanel({ network }: { network: Network }) {
       </header>
       <div class="nbg-about">
         {maps ? (
-          <MostVaryingMaps value={value} statistics={statistics} shown={shown} />
+          <MostVaryingMaps value={value} statistics={statistics} shownCount={shown} />
         ) : (
           <WidePicture value={value} width={room} />
         )}
@@ -92,15 +92,19 @@ export function LayerPanel({ network }: { network: Network }) {
   );
 }
 
-function MostVaryingMaps(props: { value: Value; statistics: Statistics | null; shown: number }) {
-  const { value, statistics, shown } = props;
+function MostVaryingMaps(props: {
+  value: Value;
+  statistics: Statistics | null;
+  shownCount: number;
+}) {
+  const { value, statistics, shownCount } = props;
   const { state } = useViews();
   const order = statistics
     ? rankByVariation(statistics.channels)
     : Array.from({ length: value.nchw[1] }, (_, i) => i);
   return (
     <div class="nbg-tiles nbg-lively">
-      {order.slice(0, shown).map((channel) => (
+      {order.slice(0, shownCount).map((channel) => (
         <ChannelTile
           key={channel}
           value={value}
@@ -119,11 +123,11 @@ function MostVaryingMaps(props: { value: Value; statistics: Statistics | null; s
 }
 
 /** The number of bars of a vector that fit side by side. */
-const barsAcross = (width: number): number => Math.floor(width / 6);
+const maxBarCount = (width: number): number => Math.floor(width / 6);
 
 function WidePicture({ value, width }: { value: Value; width: number }) {
   const label = `${value.key}, ${contentsText(value)}`;
-  const { name } = drawKind(value);
+  const { name } = displayStyle(value);
   if (name === "classes") {
     return <SegmentationView value={value} side={Math.min(220, width)} />;
   }
@@ -131,7 +135,7 @@ function WidePicture({ value, width }: { value: Value; width: number }) {
     return <div class="nbg-lively">{name === "number" && <NumberPicture value={value} />}</div>;
   }
   const length = value.nchw[1];
-  const most = Math.min(length, barsAcross(width));
+  const most = Math.min(length, maxBarCount(width));
   const wide = Math.min(width, most * 24);
   return (
     <div class="nbg-lively">
@@ -148,12 +152,12 @@ function WidePicture({ value, width }: { value: Value; width: number }) {
 }
 
 // Hovering over a stage must not compute the histogram of more elements than this.
-const MAX_HISTOGRAM_SIZE = 4e6;
+const MAX_HISTOGRAM_ELEMENTS = 4e6;
 
 /** The distribution of the layer's values, and its summary. */
 function ValueSummary({ value, statistics }: { value: Value; statistics: Statistics | null }) {
   const { state } = useViews();
-  const found = useHistogram(value.readback.count <= MAX_HISTOGRAM_SIZE ? value : null, {
+  const found = useHistogram(value.readback.count <= MAX_HISTOGRAM_ELEMENTS ? value : null, {
     bins: 44,
   });
   return (
@@ -177,7 +181,7 @@ function ValueSummary({ value, statistics }: { value: Value; statistics: Statist
 function SummaryNumbers({ statistics }: { statistics: Statistics | null }) {
   if (statistics === null) return <p class="nbg-numbers">…</p>;
   const { layer, channels } = statistics;
-  const dead = channels.filter((one) => one.zeros === 1).length;
+  const dead = channels.filter((one) => one.zeroFraction === 1).length;
   const nan = channels.findIndex((one) => one.nan > 0);
   const first = nan < 0 ? channels.findIndex((one) => one.inf > 0) : nan;
   return (
@@ -186,7 +190,7 @@ function SummaryNumbers({ statistics }: { statistics: Statistics | null }) {
         mean <strong>{formatShort(layer.mean)}</strong>
       </span>
       <span>
-        zero <strong>{formatPercent(layer.zeros)}</strong>
+        zero <strong>{formatPercent(layer.zeroFraction)}</strong>
       </span>
       <span title="channels that are zero everywhere in this picture">
         dead <strong>{dead}</strong>

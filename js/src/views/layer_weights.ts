@@ -22,16 +22,16 @@ export function parametersOf(plan: PlanHeader, network: Network, layer: Layer): 
 export interface Kernels {
   readonly layer: Layer;
   readonly weight: Value;
-  readonly outputs: number;
+  readonly outputCount: number;
   /** The number of input channels that one output channel reads. */
-  readonly inputs: number;
+  readonly inputCount: number;
   readonly height: number;
   readonly width: number;
   /** One-dimensional: the taps form a line and are drawn as a curve. */
   readonly is1d: boolean;
   /** The weight is stored with the input channel first, as for ConvTranspose. */
-  readonly transposed: boolean;
-  readonly groups: number;
+  readonly isTransposed: boolean;
+  readonly groupCount: number;
 }
 
 /** The kernels of a convolution or the rows of a linear layer; null for other layers. */
@@ -40,54 +40,54 @@ export function kernelsOf(plan: PlanHeader, network: Network, layer: Layer): Ker
     (value) => value.key.endsWith("weight") || value.shape.length >= 2,
   );
   if (weight === undefined) return null;
-  const transposed = layer.explanation === "transposed convolution";
-  if ((transposed || layer.explanation === "convolution") && weight.shape.length >= 3) {
+  const isTransposed = layer.explanation === "transposed convolution";
+  if ((isTransposed || layer.explanation === "convolution") && weight.shape.length >= 3) {
     const [first = 1, second = 1] = weight.shape;
     const spatial = weight.shape.slice(2);
     const over = network.values.get(layer.name)?.display_kind === "signal" && spatial.includes(1);
     const { group } = layer.attributes;
-    const groups = typeof group === "number" ? group : 1;
+    const groupCount = typeof group === "number" ? group : 1;
     return {
       layer,
       weight,
-      outputs: transposed ? second * groups : first,
-      inputs: transposed ? first / groups : second,
+      outputCount: isTransposed ? second * groupCount : first,
+      inputCount: isTransposed ? first / groupCount : second,
       // For a kernel over a volume, the slices are stacked vertically.
       height: spatial.slice(0, -1).reduce((product, size) => product * size, 1),
       width: spatial.at(-1) ?? 1,
       is1d: over || spatial.length === 1,
-      transposed,
-      groups,
+      isTransposed,
+      groupCount,
     };
   }
   if (weight.shape.length !== 2) return null;
-  const [outputs = 1, inputs = 1] = weight.shape;
+  const [outputCount = 1, inputs = 1] = weight.shape;
   return {
     layer,
     weight,
-    outputs,
-    inputs: 1,
+    outputCount,
+    inputCount: 1,
     height: 1,
     width: inputs,
     is1d: false,
-    transposed: false,
-    groups: 1,
+    isTransposed: false,
+    groupCount: 1,
   };
 }
 
 /** The index of the kernel (output channel, its k-th input channel) among the weight's elements. */
 export function kernelStart(kernels: Kernels, output: number, input: number): number {
   const size = kernels.height * kernels.width;
-  if (!kernels.transposed) return (output * kernels.inputs + input) * size;
-  const perGroup = kernels.outputs / kernels.groups;
+  if (!kernels.isTransposed) return (output * kernels.inputCount + input) * size;
+  const perGroup = kernels.outputCount / kernels.groupCount;
   const group = Math.floor(output / perGroup);
-  return ((group * kernels.inputs + input) * perGroup + (output % perGroup)) * size;
+  return ((group * kernels.inputCount + input) * perGroup + (output % perGroup)) * size;
 }
 
 /** The input channel that the k-th kernel of an output channel reads. */
-export function inputChannel(kernels: Kernels, output: number, k: number): number {
-  const perGroup = kernels.outputs / kernels.groups;
-  return Math.floor(output / perGroup) * kernels.inputs + k;
+export function inputChannelOf(kernels: Kernels, output: number, kernelIndex: number): number {
+  const perGroup = kernels.outputCount / kernels.groupCount;
+  return Math.floor(output / perGroup) * kernels.inputCount + kernelIndex;
 }
 
 /** The kernels of a stage: those of its last layer that has any. */

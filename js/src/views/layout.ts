@@ -3,7 +3,7 @@
 import type { Summary } from "../plan/runtime.ts";
 
 /** Below this many CSS pixels, everything is in one column. */
-export const NARROW = 520;
+export const NARROW_WIDTH = 520;
 
 /** The maps of one value: their number, and their size in map pixels. */
 export interface MapShape {
@@ -57,17 +57,17 @@ export function fitScale(pixels: number, room: number): number {
 }
 
 /**
- * A mosaic of all channels, no taller than `room` and at most about twice as tall as wide; prefers columns without a
- * gap in the last row. Null if even one column per channel is too tall.
+ * A mosaic of all channels, no taller than `maxHeight` and at most about twice as tall as wide; prefers columns without
+ * a gap in the last row. Null if even one column per channel is too tall.
  */
 export function tallMosaic(
   maps: MapShape,
   scale: number,
   gap: number,
-  room: number,
+  maxHeight: number,
 ): Mosaic | null {
   const side = tileSide(maps.height, scale) + gap;
-  const most = Math.floor((room + gap) / side);
+  const most = Math.floor((maxHeight + gap) / side);
   if (most < 1) return null;
   const least = Math.ceil(maps.channels / most);
   let best: Mosaic | null = null;
@@ -93,42 +93,48 @@ export function boxMosaic(
   maps: MapShape,
   box: { width: number; height: number },
   gap: number,
-  least: number,
+  minTileSide: number,
 ): Mosaic {
-  // A tile is at least `least` wide, so that a 7×7 map is visible; large maps shrink so that several fit the box.
+  // A tile is at least `minTileSide` wide, so that a 7×7 map is visible; large maps shrink so that several fit the box.
   const side = Math.max(maps.width, maps.height);
   const third = Math.max(
-    least,
+    minTileSide,
     Math.floor(Math.min(box.width, box.height) / (maps.channels > 3 ? 2 : 1)) - gap,
   );
   const scale =
-    side >= least
+    side >= minTileSide
       ? side > third
         ? fitScale(side, third)
         : 1
-      : Math.max(1, Math.ceil(least / side));
+      : Math.max(1, Math.ceil(minTileSide / side));
   const columns = Math.max(1, Math.floor((box.width + gap) / (tileSide(maps.width, scale) + gap)));
   const rows = Math.max(1, Math.floor((box.height + gap) / (tileSide(maps.height, scale) + gap)));
-  return squarest(maps, Math.min(maps.channels, columns * rows), { columns, rows }, scale, gap);
+  return squarestMosaic(
+    maps,
+    Math.min(maps.channels, columns * rows),
+    { columns, rows },
+    scale,
+    gap,
+  );
 }
 
 /**
- * A mosaic of `shown` channels within these columns and rows: close to square, preferably without a gap in the last
- * row.
+ * A mosaic of `shownCount` channels within these columns and rows: close to square, preferably without a gap in the
+ * last row.
  */
-function squarest(
+function squarestMosaic(
   maps: MapShape,
-  shown: number,
+  shownCount: number,
   { columns, rows }: { columns: number; rows: number },
   scale: number,
   gap: number,
 ): Mosaic {
-  const empty = (one: Mosaic): number => (one.rows * one.columns - shown) / shown;
+  const empty = (one: Mosaic): number => (one.rows * one.columns - shownCount) / shownCount;
   // Prefer landscape to portrait.
   const long = (one: Mosaic): number => Math.abs(Math.log(one.width / one.height) - 0.01);
   const cost = (one: Mosaic): number => long(one) + 8 * empty(one);
-  return Array.from({ length: Math.max(1, Math.min(columns, shown)) }, (_, i) =>
-    mosaic(maps, shown, i + 1, scale, gap),
+  return Array.from({ length: Math.max(1, Math.min(columns, shownCount)) }, (_, i) =>
+    mosaic(maps, shownCount, i + 1, scale, gap),
   )
     .filter((one) => one.rows <= rows)
     .reduce((a, one) => (cost(one) < cost(a) ? one : a));
@@ -142,15 +148,15 @@ export function fullMosaic(
   maps: MapShape,
   box: { width: number; height: number },
   gap: number,
-  least: number,
+  minTileSide: number,
 ): Mosaic {
   const { channels } = maps;
-  let best = boxMosaic(maps, box, gap, least);
+  let best = boxMosaic(maps, box, gap, minTileSide);
   for (let { scale } = best; best.shownCount === channels && scale <= box.width; ) {
     const columns = Math.floor((box.width + gap) / (tileSide(maps.width, scale) + gap));
     const rows = Math.floor((box.height + gap) / (tileSide(maps.height, scale) + gap));
     if (columns * rows < channels) break;
-    best = squarest(maps, channels, { columns, rows }, scale, gap);
+    best = squarestMosaic(maps, channels, { columns, rows }, scale, gap);
     scale = scale < 1 ? 1 / (Math.round(1 / scale) - 1) : scale + 1;
   }
   return best;
@@ -160,9 +166,9 @@ export function fullMosaic(
 export interface StripLayout {
   /** Device pixels per map pixel, the same for all stages; null if each stage has its own scale. */
   readonly scale: number | null;
-  readonly stages: readonly (Mosaic | null)[];
+  readonly mosaics: readonly (Mosaic | null)[];
   /** The most device pixels per side of an end picture. */
-  readonly endSide: number;
+  readonly maxEndpointSide: number;
   /** Height of the tallest mosaic, which is also the limit for bars. */
   readonly maxHeight: number;
 }
@@ -171,54 +177,60 @@ export interface StripRoom {
   readonly width: number;
   readonly height: number;
   /** The width between neighbours, including the arrow. */
-  readonly arrow: number;
+  readonly arrowWidth: number;
   /** The least width of each stage, for its caption. */
-  readonly captions: readonly number[];
+  readonly captionWidths: readonly number[];
   /** The width of a stage that shows bars or a number. */
-  readonly bars: number;
+  readonly barsWidth: number;
   /** The least size of a channel's map. */
-  readonly tile: number;
+  readonly minTileSide: number;
   readonly gap: number;
-  readonly ratio: number;
+  readonly pixelRatio: number;
 }
 
 const tallestHeight = (mosaics: readonly (Mosaic | null)[]): number =>
   Math.max(0, ...mosaics.map((one) => one?.height ?? 0));
 
 /** The size left for each end picture beside these mosaics on one line; −∞ if they do not fit. */
-function spaceLeft(mosaics: readonly (Mosaic | null)[], ends: number, room: StripRoom): number {
+function endpointSpace(
+  mosaics: readonly (Mosaic | null)[],
+  endpointCount: number,
+  room: StripRoom,
+): number {
   const width = mosaics.reduce(
-    (sum, one, i) => sum + Math.max(one?.width ?? room.bars, room.captions[i] ?? 0),
-    (mosaics.length + ends - 1) * room.arrow,
+    (sum, one, i) => sum + Math.max(one?.width ?? room.barsWidth, room.captionWidths[i] ?? 0),
+    (mosaics.length + endpointCount - 1) * room.arrowWidth,
   );
   if (width > room.width) return Number.NEGATIVE_INFINITY;
-  return ends === 0 ? room.height : Math.floor(Math.min((room.width - width) / ends, room.height));
+  return endpointCount === 0
+    ? room.height
+    : Math.floor(Math.min((room.width - width) / endpointCount, room.height));
 }
 
 /**
  * The layout with the largest common scale at which every stage with all its channels and the end pictures fit one
- * line; null if there is none. `null` stages are bars or numbers; `ends` is the number of end pictures.
+ * line; null if there is none. `null` stages are bars or numbers; `endpointCount` is the number of end pictures.
  */
-export function fitLine(
+export function oneLineLayout(
   stages: readonly (MapShape | null)[],
-  ends: number,
+  endpointCount: number,
   room: StripRoom,
 ): StripLayout | null {
-  const smallest = Math.min(room.height, 110 * room.ratio);
+  const smallest = Math.min(room.height, 110 * room.pixelRatio);
   const sides = stages.flatMap((maps) => (maps ? Math.max(maps.width, maps.height) : []));
-  const least = Math.max(1, Math.ceil(room.tile / Math.min(...sides, room.tile)));
-  for (let scale = Math.round(5 * room.ratio); scale >= least; scale--) {
+  const least = Math.max(1, Math.ceil(room.minTileSide / Math.min(...sides, room.minTileSide)));
+  for (let scale = Math.round(5 * room.pixelRatio); scale >= least; scale--) {
     const mosaics = stages.map((maps) =>
       maps === null ? null : tallMosaic(maps, scale, room.gap, room.height),
     );
     if (mosaics.some((one, i) => one === null && stages[i] !== null)) continue;
-    const left = spaceLeft(mosaics, ends, room);
+    const left = endpointSpace(mosaics, endpointCount, room);
     // The end pictures must be the largest pictures on the line.
     const tallest = tallestHeight(mosaics);
     const wanted =
-      scale > 2 * room.ratio ? Math.max(smallest, Math.min(tallest, room.height)) : smallest;
+      scale > 2 * room.pixelRatio ? Math.max(smallest, Math.min(tallest, room.height)) : smallest;
     if (left >= wanted)
-      return { scale, stages: mosaics, endSide: left, maxHeight: tallest || left };
+      return { scale, mosaics: mosaics, maxEndpointSide: left, maxHeight: tallest || left };
   }
   return null;
 }
@@ -227,21 +239,21 @@ export function fitLine(
  * A one-line layout in which each stage has its own scale and shows as many channels as fit its box. The boxes are as
  * wide as possible without being wider than the end pictures. Null if the captions do not fit.
  */
-export function fitBoxes(
+export function boxedLineLayout(
   stages: readonly (MapShape | null)[],
-  ends: number,
+  endpointCount: number,
   room: StripRoom,
 ): StripLayout | null {
-  const narrowest = Math.max(...room.captions, room.bars);
+  const narrowest = Math.max(...room.captionWidths, room.barsWidth);
   for (let width = Math.round(2.5 * narrowest); width >= narrowest; width -= 4) {
     const box = { width, height: room.height };
-    const mosaics = stages.map((maps) => maps && fullMosaic(maps, box, room.gap, room.tile));
-    const left = spaceLeft(mosaics, ends, room);
-    if (left < Math.min(room.height, Math.max(110 * room.ratio, width))) continue;
+    const mosaics = stages.map((maps) => maps && fullMosaic(maps, box, room.gap, room.minTileSide));
+    const left = endpointSpace(mosaics, endpointCount, room);
+    if (left < Math.min(room.height, Math.max(110 * room.pixelRatio, width))) continue;
     return {
       scale: null,
-      stages: mosaics,
-      endSide: left,
+      mosaics: mosaics,
+      maxEndpointSide: left,
       maxHeight: tallestHeight(mosaics) || left,
     };
   }
@@ -252,16 +264,19 @@ export function fitBoxes(
  * Rows of boxes, each after an arrow, that fill the width (CSS pixels). Uses fewer, wider boxes if pictures of these
  * sides would be much smaller than their boxes, since pictures scale by whole numbers.
  */
-export function fitRows(
+export function rowLayout(
   width: number,
-  arrow: number,
-  ends: readonly number[],
+  arrowWidth: number,
+  endpointSides: readonly number[],
 ): { columns: number; box: number } {
-  const most = Math.max(1, Math.floor(width / (Math.min(150, Math.max(112, width / 9)) + arrow)));
-  const rows = (columns: number) => ({ columns, box: Math.floor(width / columns) - arrow });
+  const most = Math.max(
+    1,
+    Math.floor(width / (Math.min(150, Math.max(112, width / 9)) + arrowWidth)),
+  );
+  const rows = (columns: number) => ({ columns, box: Math.floor(width / columns) - arrowWidth });
   const fill = (columns: number): number => {
     const { box } = rows(columns);
-    return Math.min(1, ...ends.map((side) => (side * fitScale(side, box)) / box));
+    return Math.min(1, ...endpointSides.map((side) => (side * fitScale(side, box)) / box));
   };
   const fewer = [most, most - 1, most - 2].filter((columns) => columns >= 3);
   return rows(fewer.find((columns) => fill(columns) > 0.7) ?? most);
@@ -278,16 +293,20 @@ export function pictureSize(
 }
 
 /** The least side of a smaller picture, as a share of the largest picture's drawn side. */
-const MIN_SHARE = 0.5;
+const MIN_ENDPOINT_FRACTION = 0.5;
 
 /**
- * The side of an input or output picture if the `largest` of them takes `room`. All have one scale, so that an
- * upscaler's output is larger than its input, but no picture is drawn less than half as large as the largest.
+ * The side of an input or output picture if the largest of them, of side `largestSide`, takes `availableSide`. All have
+ * one scale, so that an upscaler's output is larger than its input, but no picture is drawn less than half as large as
+ * the largest.
  */
-export function endpointSide(own: number, largest: number, room: number): number {
-  if (own >= largest) return room;
-  const drawn = tileSide(largest, fitScale(largest, room));
-  return Math.min(room, Math.floor(drawn * Math.max(own / largest, MIN_SHARE)));
+export function endpointSide(side: number, largestSide: number, availableSide: number): number {
+  if (side >= largestSide) return availableSide;
+  const drawn = tileSide(largestSide, fitScale(largestSide, availableSide));
+  return Math.min(
+    availableSide,
+    Math.floor(drawn * Math.max(side / largestSide, MIN_ENDPOINT_FRACTION)),
+  );
 }
 
 /** Whether a channel has non-finite elements; these channels come first, whatever their variance. */

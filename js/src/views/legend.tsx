@@ -1,7 +1,7 @@
 // The colour bar of maps; for live input the range follows the values or is held.
 
 import type { LegendProps } from "../features/feature.ts";
-import { drawKind } from "../network/display_kind.ts";
+import { displayStyle } from "../network/display_kind.ts";
 import { Colorbar } from "./colorbar.tsx";
 import { useViews } from "./context.ts";
 import { Slot } from "./slot.tsx";
@@ -10,7 +10,7 @@ import { Slot } from "./slot.tsx";
 export function Legend(props: LegendProps) {
   const { state } = useViews();
   const { value, statistics } = props;
-  if (drawKind(value).isImage || statistics === null) return null;
+  if (displayStyle(value).isImage || statistics === null) return null;
   const isLive = state.isInputLive.value && state.rangeMode.value !== "fixed";
   return isLive ? <Slot name="liveLegend" slotProps={props} /> : <Colorbar {...props} />;
 }

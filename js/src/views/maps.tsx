@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { drawKind, pictureFrame } from "../network/display_kind.ts";
+import { channelPictureSize, displayStyle } from "../network/display_kind.ts";
 import { clippingLimits } from "../pictures/clipping.ts";
 import { baseKey } from "../plan/derived_values.ts";
 import type { ColorMapName, ColorRange, Summary } from "../plan/runtime.ts";
@@ -15,7 +15,7 @@ import type { Drawing } from "./painter.ts";
 import { TokenMarks } from "./value_views/token_marks.tsx";
 
 /** Milliseconds that a touch must be held before it shows values: slightly less than the browser's long press. */
-const HOLD_MS = 400;
+const TOUCH_HOLD_MS = 400;
 
 interface MapsProps {
   value: Value;
@@ -30,7 +30,7 @@ interface MapsProps {
   /** The picture's height in CSS pixels if it is not proportional: for one-dimensional signals. */
   cssHeight?: number;
   /** The size of a curve in CSS pixels. */
-  cell?: { readonly width: number; readonly height: number };
+  curveSize?: { readonly width: number; readonly height: number };
   /** The label for screen readers. */
   label: string;
   /** The tooltip shows the rank within the map, and the pixel is marked. */
@@ -38,29 +38,37 @@ interface MapsProps {
   /** Show no marks on the picture. */
   hidesMarks?: boolean;
   /** Draw hairlines between the maps. */
-  hairlines?: boolean;
+  hasHairlines?: boolean;
   /** True: one RGB picture; false: each channel separately; by default the value's display kind decides. */
-  rgb?: boolean;
+  isRgb?: boolean;
   /** A colour map and a range that override the selected ones. */
-  map?: ColorMapName | undefined;
+  colorMap?: ColorMapName | undefined;
   range?: ColorRange | undefined;
   /** Called for a click on a pixel. */
-  pick?: (y: number, x: number) => void;
+  pickPixel?: (y: number, x: number) => void;
   children?: ComponentChildren;
 }
 
 /** The maps of one value, with a tooltip for the number under the pointer. */
 export function Maps(props: MapsProps) {
-  const { value, channels, columns, label, showRank = false, hairlines = false, children } = props;
+  const {
+    value,
+    channels,
+    columns,
+    label,
+    showRank = false,
+    hasHairlines = false,
+    children,
+  } = props;
   const views = useViews();
   const { state, painter, hover } = views;
   const canvas = useRef<HTMLCanvasElement>(null);
   const network = views.network.value;
-  const defaultDrawMode = drawKind(value).drawMode ?? "maps";
+  const defaultDrawMode = displayStyle(value).drawMode ?? "maps";
   const isOne = defaultDrawMode === "rgb" || defaultDrawMode === "classes";
-  const isPart = isOne && (props.rgb === false || channels.length < value.nchw[1]);
+  const isPart = isOne && (props.isRgb === false || channels.length < value.nchw[1]);
   const part = defaultDrawMode === "rgb" ? "grey" : "maps"; // one colour is grey, in the picture's range
-  const picture = props.rgb ? "rgb" : isPart ? part : defaultDrawMode;
+  const picture = props.isRgb ? "rgb" : isPart ? part : defaultDrawMode;
   const isWhole = picture === "rgb" || picture === "classes";
   const image = network ? imageIndex(value, network, state.example.value) : 0;
   const gap = props.gap ?? 0;
@@ -81,7 +89,7 @@ export function Maps(props: MapsProps) {
   const zoom = isCurve ? 1 / views.pixelRatio.value : needsFullSize ? asked / times : asked;
   const [, , height, width] = value.nchw;
   const cell = isCurve
-    ? curveCell(props, asked * views.pixelRatio.value, views.pixelRatio.value)
+    ? curveCanvasSize(props, asked * views.pixelRatio.value, views.pixelRatio.value)
     : undefined;
   const tiles = isWhole ? 1 : channels.length;
   const [tileWidth, tileHeight] = cell ?? [tileSide(width, scale), tileSide(height, scale)];
@@ -101,7 +109,7 @@ export function Maps(props: MapsProps) {
     columns: shown.columns,
     gap,
     scale,
-    colormap: props.map ?? state.colormap.value,
+    colormap: props.colorMap ?? state.colormap.value,
     theme: views.theme.value,
     range,
     drawMode: picture,
@@ -155,10 +163,10 @@ export function Maps(props: MapsProps) {
       showRank,
     };
   };
-  const { pick } = props;
+  const { pickPixel } = props;
   const click = (event: MouseEvent): void => {
     const at = event.detail > 0 && under(event); // a click by keyboard has no position
-    if (at) pick?.(at.y, at.x);
+    if (at) pickPixel?.(at.y, at.x);
   };
   const leave = (): void => {
     hover.value = null;
@@ -170,20 +178,20 @@ export function Maps(props: MapsProps) {
     began.current = event.timeStamp;
   };
   const hold = (event: TouchEvent): void => {
-    if (event.timeStamp - began.current < HOLD_MS) began.current = Number.POSITIVE_INFINITY;
+    if (event.timeStamp - began.current < TOUCH_HOLD_MS) began.current = Number.POSITIVE_INFINITY;
     else if (event.cancelable) event.preventDefault();
   };
 
   return (
     <span
-      class={hairlines ? "nbg-maps nbg-lines" : "nbg-maps"}
+      class={hasHairlines ? "nbg-maps nbg-lines" : "nbg-maps"}
       style={size}
       onTouchStart={begin}
       onTouchMove={hold}
       onPointerMove={point}
       onPointerDown={point}
       onPointerLeave={leave}
-      {...(pick && { onClick: click })}
+      {...(pickPixel && { onClick: click })}
     >
       <canvas
         ref={canvas}
@@ -194,7 +202,9 @@ export function Maps(props: MapsProps) {
         data-columns={shown.columns}
         style={size}
       />
-      {showRank && <PixelMark value={value} curve={isCurve} isPinned={pick !== undefined} />}
+      {showRank && (
+        <PixelMark value={value} isCurve={isCurve} showsSelection={pickPixel !== undefined} />
+      )}
       {linked && (
         <TokenMarks
           value={value}
@@ -212,45 +222,50 @@ export function Maps(props: MapsProps) {
   );
 }
 
-/** Canvas pixels of a curve: `asked` times its frame, or the requested `cell` or `cssHeight`. */
-function curveCell(props: MapsProps, asked: number, ratio: number): readonly [number, number] {
+/** Canvas pixels of a curve: `zoom` times its frame, or the requested `curveSize` or `cssHeight`. */
+function curveCanvasSize(
+  props: MapsProps,
+  zoom: number,
+  pixelRatio: number,
+): readonly [number, number] {
   const [, , h, w] = props.value.nchw;
   const round = (side: number) => Math.max(1, Math.round(side));
-  if (props.cell) return [round(props.cell.width * ratio), round(props.cell.height * ratio)];
-  const times = props.scale * asked;
+  if (props.curveSize)
+    return [round(props.curveSize.width * pixelRatio), round(props.curveSize.height * pixelRatio)];
+  const times = props.scale * zoom;
   if (props.cssHeight !== undefined)
-    return [round(Math.max(h, w) * times), round(props.cssHeight * ratio)];
-  const { width, height } = pictureFrame(props.value);
+    return [round(Math.max(h, w) * times), round(props.cssHeight * pixelRatio)];
+  const { width, height } = channelPictureSize(props.value);
   return [round(width * times), round(height * times)];
 }
 
 /** The pixel under the pointer, or the selected one, outlined with a halo so that it is visible on any colour map. */
 function PixelMark({
   value,
-  curve,
-  isPinned,
+  isCurve,
+  showsSelection,
 }: {
   value: Value;
-  curve: boolean;
-  isPinned: boolean;
+  isCurve: boolean;
+  showsSelection: boolean;
 }) {
   const { hover, network, state } = useViews();
   const { key, nchw } = value;
   const [, , h, w] = nchw;
   const pointed = hover.value?.showRank ? hover.value : null;
-  const pair = network.value?.pairs.get(key);
+  const pair = network.value?.comparisonPairs.get(key);
   const compared =
-    pair !== undefined && pair === network.value?.pairs.get(pointed?.value.key ?? "");
+    pair !== undefined && pair === network.value?.comparisonPairs.get(pointed?.value.key ?? "");
   const chosen = state.pixel.value;
-  const fits = isPinned && chosen?.height === h && chosen.width === w;
+  const fits = showsSelection && chosen?.mapHeight === h && chosen.mapWidth === w;
   const place = pointed?.value.key === key || compared ? pointed : fits ? chosen : null;
   if (place === null) return null;
-  const [places, at] = curve ? [Math.max(h, w), Math.max(place.y, place.x)] : [w, place.x];
+  const [places, at] = isCurve ? [Math.max(h, w), Math.max(place.y, place.x)] : [w, place.x];
   const style = {
     left: `${(at / places) * 100}%`,
-    top: curve ? "0" : `${(place.y / h) * 100}%`,
+    top: isCurve ? "0" : `${(place.y / h) * 100}%`,
     width: `${100 / places}%`,
-    height: curve ? "100%" : `${100 / h}%`,
+    height: isCurve ? "100%" : `${100 / h}%`,
   };
   return <span class="nbg-mark" style={style} />;
 }
@@ -270,7 +285,7 @@ export function MosaicMaps(props: {
       channels={channels.slice(0, mosaic.shownCount)}
       columns={mosaic.columns}
       scale={mosaic.scale}
-      hairlines
+      hasHairlines
     />
   );
 }
@@ -278,11 +293,11 @@ export function MosaicMaps(props: {
 /** The colour range of a picture: an image's own, or the selected mode for maps. */
 export function useColorRange(value: Value): ColorRange {
   const { state } = useViews();
-  const { isImage } = drawKind(value);
+  const { isImage } = displayStyle(value);
   const mode = state.rangeMode.value;
   const kept = state.colorLimits.value.get(value.key);
   const settle = !isImage && mode === "fixed" && kept === undefined;
-  const isClasses = drawKind(value).name === "classes";
+  const isClasses = displayStyle(value).name === "classes";
   const choice = state.imageRanges.value[baseKey(value.key)];
   const known = isImage && choice !== "layer" ? imageLimits(value, undefined, choice) : null;
   const asks = (isImage && !isClasses && known === null) || settle;
@@ -302,17 +317,22 @@ export function useColorRange(value: Value): ColorRange {
 }
 
 /**
- * The range that two pictures of a value share: the value's own range, but with the minimum and maximum of `both` if
- * the range comes from the data.
+ * The range that two pictures of a value share: the value's own range, but with the minimum and maximum of `pairLimits`
+ * if the range comes from the data.
  */
-export function useSharedLimits(value: Value | null, both: ColorLimits | null): ColorLimits | null {
+export function useSharedLimits(
+  value: Value | null,
+  pairLimits: ColorLimits | null,
+): ColorLimits | null {
   const { state } = useViews();
   const summary = useStatistics(value)?.layer;
-  if (value === null || summary === undefined) return both;
+  if (value === null || summary === undefined) return pairLimits;
   const ends = imageLimits(value, summary, state.imageRanges.value[baseKey(value.key)]);
   const own = dataLimits({ low: summary.min, high: summary.max });
   const isOwn = ends !== null && ends.low === own.low && ends.high === own.high;
-  return isOwn && both !== null && declaredLimits(value) === null ? dataLimits(both) : ends;
+  return isOwn && pairLimits !== null && declaredLimits(value) === null
+    ? dataLimits(pairLimits)
+    : ends;
 }
 
 /** Whether a picture has values outside its range, which are clipped and marked. */

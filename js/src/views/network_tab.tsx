@@ -8,10 +8,10 @@ import { useViews } from "./context.ts";
 import { GraphView } from "./graph/graph.tsx";
 import { LayerPanel } from "./layer_panel.tsx";
 import { leaveSearch } from "./layer_search.ts";
-import { NARROW } from "./layout.ts";
+import { NARROW_WIDTH } from "./layout.ts";
 import { isChain, Strip } from "./strip.tsx";
 
-const FORMS: readonly (readonly [NetworkLayout, string])[] = [
+const NETWORK_LAYOUT_ITEMS: readonly (readonly [NetworkLayout, string])[] = [
   ["strip", "Strip"],
   ["graph", "Graph"],
 ];
@@ -27,14 +27,14 @@ export function NetworkTab({ network }: { network: Network }) {
 
 function NetworkView({ network }: { network: Network }) {
   const { state, width } = useViews();
-  const suits = width.value < NARROW || isChain(network) ? "strip" : "graph";
+  const suits = width.value < NARROW_WIDTH || isChain(network) ? "strip" : "graph";
   const form = state.networkLayout.value ?? suits;
   return (
     <>
       <div class="nbg-forms">
         <Choice
           label="Layout of the network"
-          items={FORMS}
+          items={NETWORK_LAYOUT_ITEMS}
           selected={form}
           choose={(name) => {
             state.networkLayout.value = name;

@@ -13,10 +13,10 @@ export function NumberField(props: {
   keepsInvalid?: true;
   /** CSS classes of the label and of the field. */
   class?: string;
-  field?: string;
-  set: (value: number) => void;
+  fieldClass?: string;
+  setValue: (value: number) => void;
 }) {
-  const { label, value, low = -Infinity, high = Infinity, step = 1, set } = props;
+  const { label, value, low = -Infinity, high = Infinity, step = 1, setValue } = props;
   /** The typed text; for invalid text also the value at that time (`unchangedValue`). */
   const [typed, setDraft] = useState<{
     readonly text: string;
@@ -35,7 +35,7 @@ export function NumberField(props: {
       <span class="nbg-second">{label}</span>
       <input
         type="number"
-        class={props.field ?? "nbg-select nbg-index"}
+        class={props.fieldClass ?? "nbg-select nbg-index"}
         min={props.low}
         max={props.high}
         step={Number.isInteger(step) ? step : "any"}
@@ -46,13 +46,13 @@ export function NumberField(props: {
           if (by === undefined || Number.isInteger(step)) return;
           event.preventDefault();
           setDraft(null);
-          set(Math.min(high, Math.max(low, Number((value + by).toFixed(6)))));
+          setValue(Math.min(high, Math.max(low, Number((value + by).toFixed(6)))));
         }}
         onInput={(event) => {
           const { value: text, valueAsNumber } = event.currentTarget;
           const good = isGood(event.currentTarget);
           setDraft(good ? { text } : { text, unchangedValue: value });
-          if (good) set(valueAsNumber);
+          if (good) setValue(valueAsNumber);
         }}
         onChange={leave}
         onBlur={leave}

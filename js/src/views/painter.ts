@@ -17,25 +17,25 @@ export interface Painter {
   /** Queries that otherwise run only while their result is visible. */
   readonly hiddenQueries: Set<() => Promise<void>>;
   /** The number of registered canvases, for leak tests. */
-  readonly size: number;
+  readonly canvasCount: number;
   dispose(): void;
 }
 
-interface Entry {
+interface CanvasEntry {
   /** The same object as long as the drawing is unchanged: the display prepares a job only once. */
   job: DrawJob | null;
-  visible: boolean;
-  dirty: boolean;
+  isVisible: boolean;
+  isDirty: boolean;
 }
 
 // A very fast model runs 60 times a second; drawing all layers at that rate would cost more than the model.
 const MIN_DRAW_INTERVAL_MS = 80;
 
 const jobKey = (job: DrawJob): string => JSON.stringify({ ...job, canvas: null });
-const sameJob = (a: DrawJob, b: DrawJob): boolean => jobKey(a) === jobKey(b);
+const isSameJob = (a: DrawJob, b: DrawJob): boolean => jobKey(a) === jobKey(b);
 
 export function createPainter(state: ViewerState): Painter {
-  const entries = new Map<Element, Entry>();
+  const entries = new Map<Element, CanvasEntry>();
   let frame = 0;
   let timer = 0;
   let last = Number.NEGATIVE_INFINITY;
@@ -45,12 +45,12 @@ export function createPainter(state: ViewerState): Painter {
   let lastEngineEdits = state.engineEdits.peek();
 
   /** The entries to draw now. */
-  const dirtyEntries = (): (Entry & { readonly job: DrawJob })[] => {
+  const dirtyEntries = (): (CanvasEntry & { readonly job: DrawJob })[] => {
     const session = state.session.peek();
     // A value derived from an edit can disappear before the view that shows it.
-    const drawn = (entry: Entry): entry is Entry & { readonly job: DrawJob } =>
-      entry.dirty &&
-      (entry.visible || drawsHidden) &&
+    const drawn = (entry: CanvasEntry): entry is CanvasEntry & { readonly job: DrawJob } =>
+      entry.isDirty &&
+      (entry.isVisible || drawsHidden) &&
       session?.value(entry.job?.key ?? "") !== undefined;
     return (session?.sequence ?? 0) === 0 ? [] : [...entries.values()].filter(drawn);
   };
@@ -75,7 +75,7 @@ export function createPainter(state: ViewerState): Painter {
     const now = dirtyEntries();
     if (session === null || now.length === 0) return;
     last = performance.now();
-    for (const entry of now) entry.dirty = false;
+    for (const entry of now) entry.isDirty = false;
     const jobs = now.map((entry) => entry.job);
     session.draw(jobs);
     // Used by style sheets (an empty canvas is a dashed box) and by tests.
@@ -101,7 +101,7 @@ export function createPainter(state: ViewerState): Painter {
     (changes) => {
       for (const change of changes) {
         const entry = entries.get(change.target);
-        if (entry !== undefined) entry.visible = change.isIntersecting;
+        if (entry !== undefined) entry.isVisible = change.isIntersecting;
       }
       soon();
     },
@@ -110,7 +110,7 @@ export function createPainter(state: ViewerState): Painter {
 
   const rangeSmoothing = computed(() => {
     if (!state.isInputLive.value) return "exact";
-    return state.areRangesHeld.value ? "held" : "slow";
+    return state.areRangesFrozen.value ? "held" : "slow";
   });
   /** For style sheets: mark the outdated picture of a layer that a latent skips. */
   const markSkipped = (canvas: Element, job: DrawJob | null): void => {
@@ -120,12 +120,12 @@ export function createPainter(state: ViewerState): Painter {
   const stop = effect(() => {
     const session = state.session.value;
     if (session !== null) session.rangeSmoothing = rangeSmoothing.value;
-    if (rangeSmoothing.value === "exact") state.areRangesHeld.value = false; // a new live input starts unheld
+    if (rangeSmoothing.value === "exact") state.areRangesFrozen.value = false; // a new live input starts unheld
     const ready = session !== null && state.run.value !== null;
     if (!ready) return;
     untracked(() => {
       for (const [canvas, entry] of entries) {
-        entry.dirty = true;
+        entry.isDirty = true;
         markSkipped(canvas, entry.job);
       }
       // After an edit, draw immediately: a slider must show each step.
@@ -141,13 +141,13 @@ export function createPainter(state: ViewerState): Painter {
       const job = drawing && { ...drawing, canvas };
       markSkipped(canvas, job);
       if (entry === undefined) {
-        entries.set(canvas, { job, visible: false, dirty: true });
+        entries.set(canvas, { job, isVisible: false, isDirty: true });
         observer.observe(canvas);
         return;
       }
-      if (job !== null && entry.job !== null && sameJob(job, entry.job)) return;
+      if (job !== null && entry.job !== null && isSameJob(job, entry.job)) return;
       entry.job = job;
-      entry.dirty = true;
+      entry.isDirty = true;
       soon();
     },
     forget(canvas) {
@@ -163,7 +163,7 @@ export function createPainter(state: ViewerState): Painter {
       draw();
       drawsHidden = false;
     },
-    get size() {
+    get canvasCount() {
       return entries.size;
     },
     dispose() {

@@ -1,6 +1,6 @@
 // Whether a layer matches the framework's own values, as computed on this page's GPU: a badge beside its name.
 
-import { formatShort, nonFiniteCounts } from "../number_format.ts";
+import { formatShort, nonFiniteCountText } from "../number_format.ts";
 import type { PlanHeader } from "../plan/schema.ts";
 import type { ParityResult } from "../state.ts";
 import { useViews } from "./context.ts";
@@ -31,7 +31,7 @@ export const parityRow = (parity: ParityResult | null, layer: string) =>
 export interface ParityVerdict {
   readonly text: string;
   readonly matches: boolean;
-  readonly finite: boolean;
+  readonly isAllFinite: boolean;
 }
 
 /** "matches PyTorch, max error 7e−7"; null if the layer was not compared. */
@@ -41,18 +41,18 @@ export function parityVerdict(parity: ParityResult | null, layer: string): Parit
   const [, error, matches] = row;
   const found = `${matches ? "matches" : "differs from"} ${parity.reference}, max error ${formatShort(error)}`;
   const flaw = parity.non_finite.find(([name]) => name === layer);
-  const words = [parity.isSampled ? `${found} in samples` : found, flaw && flawText(flaw)];
-  return { text: words.filter(Boolean).join("; "), matches, finite: flaw === undefined };
+  const words = [parity.isSampled ? `${found} in samples` : found, flaw && nonFiniteRowText(flaw)];
+  return { text: words.filter(Boolean).join("; "), matches, isAllFinite: flaw === undefined };
 }
 
 /** The text of a layer's non-finite elements, e.g. "12 NaN, 1 infinity, first in channel 2". */
-function flawText([, nan, inf, channel]: ParityResult["non_finite"][number]): string {
+function nonFiniteRowText([, nan, inf, channel]: ParityResult["non_finite"][number]): string {
   const first = channel >= 0 ? [`first in channel ${channel}`] : [];
-  return [nonFiniteCounts({ nan, inf }), ...first].join(", ");
+  return [nonFiniteCountText({ nan, inf }), ...first].join(", ");
 }
 
 /** The rows of layers, without the modules and outputs that duplicate them; all rows if no layer is kept. */
-export function countedRows(parity: ParityResult, plan: PlanHeader) {
+export function comparedLayerRows(parity: ParityResult, plan: PlanHeader) {
   const names = new Set(plan.layers.map(({ name }) => name));
   const rows = parity.layers.filter(([name]) => names.has(name));
   return rows.length > 0 ? { rows, noun: "layers" } : { rows: parity.layers, noun: "values" };
@@ -60,7 +60,7 @@ export function countedRows(parity: ParityResult, plan: PlanHeader) {
 
 /** "3 layers have NaN or infinity, first NaN: features.3, channel 2"; null if all elements are finite. */
 export function nonFiniteSummary(parity: ParityResult, plan: PlanHeader): string | null {
-  const counted = new Set(countedRows(parity, plan).rows.map(([name]) => name));
+  const counted = new Set(comparedLayerRows(parity, plan).rows.map(([name]) => name));
   const rows = parity.non_finite.filter(([name]) => counted.has(name));
   const [first] = rows;
   if (first === undefined) return null;
@@ -85,17 +85,17 @@ export function LayerBadge({ layer }: { layer: string }) {
   );
 }
 
-function ParityMark({ text, matches, finite }: ParityVerdict) {
+function ParityMark({ text, matches, isAllFinite }: ParityVerdict) {
   return (
     <span
-      class={matches && finite ? "nbg-badge nbg-ok" : "nbg-badge nbg-warn"}
+      class={matches && isAllFinite ? "nbg-badge nbg-ok" : "nbg-badge nbg-warn"}
       role="img"
       aria-label={text}
       title={text}
       data-matches={matches}
-      data-finite={finite}
+      data-finite={isAllFinite}
     >
-      {matches && finite ? <CheckCircleIcon /> : <AlertCircleIcon />}
+      {matches && isAllFinite ? <CheckCircleIcon /> : <AlertCircleIcon />}
     </span>
   );
 }

@@ -12,29 +12,29 @@ import { useViews } from "./context.ts";
 const LAST_INPUT_TEXT = "last input from Python";
 
 /** The Python layer that computes the value of a key, and whether the page has changed its inputs since. */
-export function usePythonLayer(key: string): { layer: Layer; old: boolean } | null {
+export function usePythonLayer(key: string): { layer: Layer; isOutdated: boolean } | null {
   const { network, state } = useViews();
   const plan = state.plan.value;
   const layer = pythonLayerOf(plan, network.value?.values.get(key));
   if (plan === null || layer === undefined) return null;
-  return { layer, old: outdatedLayers(plan, state.changedValues.value).has(layer.name) };
+  return { layer, isOutdated: outdatedLayers(plan, state.changedValues.value).has(layer.name) };
 }
 
 /** The badge beside a layer's name. */
 export function PythonBadge({ layer: key }: { layer: string }) {
   const found = usePythonLayer(key);
   if (found === null) return null;
-  const { layer, old } = found;
-  const words = pythonLayerText(layer, old);
+  const { layer, isOutdated } = found;
+  const words = pythonLayerText(layer, isOutdated);
   return (
     <span
-      class={old ? "nbg-python nbg-warn" : "nbg-python"}
+      class={isOutdated ? "nbg-python nbg-warn" : "nbg-python"}
       role="img"
       aria-label={words}
       title={`${words}. ${layer.python}`}
       data-python={layer.name}
     >
-      {old ? LAST_INPUT_TEXT : "Python"}
+      {isOutdated ? LAST_INPUT_TEXT : "Python"}
     </span>
   );
 }
@@ -59,15 +59,15 @@ export function PythonCount() {
 export function PythonNote({ layer: key }: { layer: string }) {
   const found = usePythonLayer(key);
   if (found === null) return null;
-  const { layer, old } = found;
-  const words = pythonLayerText(layer, old);
+  const { layer, isOutdated } = found;
+  const words = pythonLayerText(layer, isOutdated);
   return (
     <p class="nbg-note nbg-python-note">
-      <strong>{capital(words)}.</strong> {sentence(layer.python)} The layers before and after it run
-      in the page.
+      <strong>{capitalize(words)}.</strong> {toSentence(layer.python)} The layers before and after
+      it run in the page.
     </p>
   );
 }
 
-const sentence = (text: string): string => `${capital(text)}${/[.!?]$/.test(text) ? "" : "."}`;
-const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+const toSentence = (text: string): string => `${capitalize(text)}${/[.!?]$/.test(text) ? "" : "."}`;
+const capitalize = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);

@@ -13,7 +13,7 @@ export interface HistogramQuery {
 
 export interface RunQueries {
   statistics(key: string, image: number): Promise<Statistics | null>;
-  histogram(key: string, image: number, spread: HistogramQuery): Promise<Histogram | null>;
+  histogram(key: string, image: number, query: HistogramQuery): Promise<Histogram | null>;
   /** Count the elements of one image that are outside a range. */
   countClipped(
     key: string,

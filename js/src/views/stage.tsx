@@ -1,7 +1,12 @@
 // One stage of the network: its picture and caption.
 
 import type { ComponentChildren } from "preact";
-import { contentsText, drawKind, imageShape, pictureFrame } from "../network/display_kind.ts";
+import {
+  channelPictureSize,
+  contentsText,
+  displayStyle,
+  imageShapeText,
+} from "../network/display_kind.ts";
 import { relativeName } from "../network/layer_names.ts";
 import { layerCaption, longType, type Network, type Stage, shortType } from "../network/network.ts";
 import type { Layer, Value } from "../plan/schema.ts";
@@ -11,21 +16,21 @@ import { ArrowIcon } from "./icons.tsx";
 import { useLayerHover } from "./layer_hover.ts";
 import { boxMosaic, type MapShape, type Mosaic } from "./layout.ts";
 import { LayerBadge } from "./parity.tsx";
-import { StageBar } from "./profile/cost_bar.tsx";
+import { StageCostBar } from "./profile/cost_bar.tsx";
 import { StageMaps } from "./value_picture.tsx";
 
 /** CSS pixels of a stage's picture if each stage has its own scale. */
 export const STAGE_SIDE = 132;
 
 /** The layer of a stage that is shown: the selected one, else the last. */
-export function shownLayer(stage: Stage, selected: string | undefined): string {
-  return stage.layers.find((layer) => layer.name === selected)?.name ?? stage.key;
+export function shownLayer(stage: Stage, selectedLayer: string | undefined): string {
+  return stage.layers.find((layer) => layer.name === selectedLayer)?.name ?? stage.valueKey;
 }
 
 /** The shape of a value's maps for the layout; null if the value is not shown as maps. */
 export const mapShapeOf = (value: Value | undefined): MapShape | null => {
-  if (value === undefined || !drawKind(value).isPerChannel) return null;
-  return { channels: value.nchw[1], ...pictureFrame(value) };
+  if (value === undefined || !displayStyle(value).isPerChannel) return null;
+  return { channels: value.nchw[1], ...channelPictureSize(value) };
 };
 
 export const ArrowColumn = () => (
@@ -49,13 +54,13 @@ export function StageView(props: {
   const hovered = useLayerHover();
   const selected = views.state.selected.value?.layer;
   const name = shownLayer(stage, selected);
-  const value = network.values.get(name) ?? network.values.get(stage.key);
+  const value = network.values.get(name) ?? network.values.get(stage.valueKey);
   if (value === undefined) return null;
   const maps = mapShapeOf(value);
   // The mosaic was computed for the stage's last layer; the maps of another layer may have another size.
   const fits =
     maps !== null &&
-    JSON.stringify(maps) === JSON.stringify(mapShapeOf(network.values.get(stage.key)));
+    JSON.stringify(maps) === JSON.stringify(mapShapeOf(network.values.get(stage.valueKey)));
   const mosaic = fits ? props.mosaic : null;
   const own =
     maps !== null && mosaic === null
@@ -106,17 +111,17 @@ export function StageView(props: {
       </div>
       <div class="nbg-caption">
         <span class="nbg-named">
-          <Title text={relativeName(stage.title, group)} /> <LayerBadge layer={name} />
+          <StageTitle text={relativeName(stage.title, group)} /> <LayerBadge layer={name} />
         </span>
-        <span>{imageShape(value)}</span>
-        <StageLayers stage={stage} shown={name} select={select} label={layerCaption} />
+        <span>{imageShapeText(value)}</span>
+        <StageLayers stage={stage} currentLayer={name} select={select} label={layerCaption} />
         {drawn !== null && drawn.shownCount < value.nchw[1] && (
           <span>
             {drawn.shownCount} of {value.nchw[1]}
           </span>
         )}
         <StageInputs stage={stage} group={group} />
-        <StageBar layers={stage.layers} />
+        <StageCostBar layers={stage.layers} />
       </div>
     </div>
   );
@@ -124,28 +129,28 @@ export function StageView(props: {
 
 /** The inputs of a stage, if it does not simply read the preceding stage. */
 export const StageInputs = ({ stage, group }: { stage: Stage; group: string }) =>
-  stage.readTitles.length === 0 ? null : (
+  stage.inputTitles.length === 0 ? null : (
     <span class="nbg-reads">
-      reads {breakable(stage.readTitles.map((name) => relativeName(name, group)).join(", "))}
+      reads {withWordBreaks(stage.inputTitles.map((name) => relativeName(name, group)).join(", "))}
     </span>
   );
 
 /** A name that may wrap at its separators. */
-export const breakable = (name: string): ComponentChildren =>
+export const withWordBreaks = (name: string): ComponentChildren =>
   name.split(/(?<=[._–/ ])|(?=_)/).map((part, i) => [i > 0 && <wbr />, part]);
 
 export const isShortTitle = (title: string): boolean => title.length <= 14;
 
 /** A short name does not wrap; a long one may wrap, anywhere if necessary. */
-export const Title = ({ text }: { text: string }) => (
+export const StageTitle = ({ text }: { text: string }) => (
   <strong class={isShortTitle(text) ? "nbg-name nbg-keep" : "nbg-name"}>
-    {isShortTitle(text) ? text : breakable(text)}
+    {isShortTitle(text) ? text : withWordBreaks(text)}
   </strong>
 );
 
 /** A value without maps: bars of a vector, or a number. */
 function NonMapPicture({ value, height }: { value: Value; height: number }) {
-  if (drawKind(value).name === "number") return <NumberPicture value={value} />;
+  if (displayStyle(value).name === "number") return <NumberPicture value={value} />;
   const label = `${value.key}, ${contentsText(value)}`;
   return <BarColumn value={value} width={BAR_COLUMN_WIDTH} height={height} label={label} />;
 }
@@ -153,17 +158,17 @@ function NonMapPicture({ value, height }: { value: Value; height: number }) {
 /** "Conv·BN·ReLU": buttons that select each layer of a stage. */
 export function StageLayers(props: {
   stage: Stage;
-  shown: string;
+  currentLayer: string;
   select: (layer: string) => void;
   /** The label of a layer. */
   label?: (layer: Layer) => string;
 }) {
-  const { stage, shown, select, label = shortType } = props;
+  const { stage, currentLayer, select, label = shortType } = props;
   const part = (layer: Layer) => (
     <button
       type="button"
       key={layer.name}
-      class={layer.name === shown ? "nbg-part nbg-current" : "nbg-part"}
+      class={layer.name === currentLayer ? "nbg-part nbg-current" : "nbg-part"}
       tabIndex={-1}
       title={`${layer.name} ${longType(layer)}${layer.description ? `(${layer.description})` : ""}`}
       onClick={() => select(layer.name)}

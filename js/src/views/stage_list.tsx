@@ -1,8 +1,13 @@
 // The network in a narrow view: the input and output pictures on top, then one row per stage.
 
-import { contentsText, drawKind, imageShape, pictureFrame } from "../network/display_kind.ts";
+import {
+  channelPictureSize,
+  contentsText,
+  displayStyle,
+  imageShapeText,
+} from "../network/display_kind.ts";
 import { leafName, relativeName } from "../network/layer_names.ts";
-import { layerCaption, layerSettings, type Network, type Stage } from "../network/network.ts";
+import { layerCaption, layerSettingsText, type Network, type Stage } from "../network/network.ts";
 import type { Value } from "../plan/schema.ts";
 import { BarChart, NumberPicture } from "./bar_chart.tsx";
 import { useViews } from "./context.ts";
@@ -10,7 +15,7 @@ import { Endpoints } from "./endpoints.tsx";
 import { RightIcon } from "./icons.tsx";
 import { boxMosaic } from "./layout.ts";
 import { LayerBadge } from "./parity.tsx";
-import { StageInputs, shownLayer, Title } from "./stage.tsx";
+import { StageInputs, StageTitle, shownLayer } from "./stage.tsx";
 import { moduleGroups } from "./stage_rows.tsx";
 import { StageMaps } from "./value_picture.tsx";
 
@@ -29,7 +34,7 @@ export function StageList({ network, stages }: { network: Network; stages: reado
         groups.length > 2 && <h3 key={group.name}>{group.name || state.plan.value?.name}</h3>,
         group.stages.map((stage) => (
           <StageListItem
-            key={stage.key}
+            key={stage.valueKey}
             network={network}
             stage={stage}
             group={groups.length > 2 ? group.name : ""}
@@ -55,7 +60,7 @@ function StageListItem({
   if (value === undefined) return null;
   const chosen = stage.layers.some((layer) => layer.name === state.selected.value?.layer);
   const room = width.value - 20 - 104 - 32;
-  const head = stage.layers.find((layer) => layerSettings(layer) !== "") ?? stage.layers[0];
+  const head = stage.layers.find((layer) => layerSettingsText(layer) !== "") ?? stage.layers[0];
   const open = (): void => {
     state.selected.value = { layer: name, channel: null };
     state.tab.value = "layer";
@@ -70,14 +75,14 @@ function StageListItem({
     >
       <span class="nbg-caption">
         <span class="nbg-named">
-          <Title text={relativeName(stage.title, group)} /> <LayerBadge layer={name} />
+          <StageTitle text={relativeName(stage.title, group)} /> <LayerBadge layer={name} />
         </span>
         <span>{head && layerCaption(head)}</span>
-        <span>{imageShape(value)}</span>
+        <span>{imageShapeText(value)}</span>
         <StageInputs stage={stage} group={group} />
       </span>
       <span class="nbg-six">
-        <RowMaps value={value} width={room} ratio={pixelRatio.value} />
+        <RowMaps value={value} width={room} pixelRatio={pixelRatio.value} />
       </span>
       <RightIcon />
     </button>
@@ -85,9 +90,17 @@ function StageListItem({
 }
 
 /** As many maps as fit a row, usually six; a vector as upright bars. */
-function RowMaps({ value, width, ratio }: { value: Value; width: number; ratio: number }) {
+function RowMaps({
+  value,
+  width,
+  pixelRatio,
+}: {
+  value: Value;
+  width: number;
+  pixelRatio: number;
+}) {
   const label = `${leafName(value.key)}, ${contentsText(value)}`;
-  const { name } = drawKind(value);
+  const { name } = displayStyle(value);
   if (name === "number") return <NumberPicture value={value} />;
   if (name === "bars") {
     const most = Math.floor(width / 6);
@@ -96,10 +109,10 @@ function RowMaps({ value, width, ratio }: { value: Value; width: number; ratio: 
     );
   }
   const channels = value.nchw[1];
-  const { height: mapHeight, width: mapWidth } = pictureFrame(value);
-  const gap = Math.round(ratio);
-  const tile = Math.floor((width * ratio - 5 * gap) / 6);
-  const box = { width: width * ratio, height: Math.max(tile, 24 * ratio) };
+  const { height: mapHeight, width: mapWidth } = channelPictureSize(value);
+  const gap = Math.round(pixelRatio);
+  const tile = Math.floor((width * pixelRatio - 5 * gap) / 6);
+  const box = { width: width * pixelRatio, height: Math.max(tile, 24 * pixelRatio) };
   const maps = { channels: Math.min(6, channels), height: mapHeight, width: mapWidth };
   const scale =
     Math.max(mapHeight, mapWidth) <= tile

@@ -27,11 +27,11 @@ export function StageRows({ network, stages }: { network: Network; stages: reado
       </div>
       <div class="nbg-groups">
         {groups.map((group, i) => (
-          <section class="nbg-group" key={group.stages[0]?.key}>
+          <section class="nbg-group" key={group.stages[0]?.valueKey}>
             <h3 class={i > 0 ? "nbg-after" : ""}>{group.name || state.plan.value?.name}</h3>
             <div class="nbg-flow">
               {group.stages.map((stage, j) => (
-                <div class="nbg-step" key={stage.key}>
+                <div class="nbg-step" key={stage.valueKey}>
                   {i + j > 0 && <ArrowColumn />}
                   <StageView
                     network={network}
@@ -56,8 +56,8 @@ export function moduleGroups(stages: readonly Stage[]): { name: string; stages: 
   const groups: { name: string; stages: Stage[] }[] = [];
   for (const stage of stages) {
     const group = groups.at(-1);
-    if (group !== undefined && group.name === stage.group) group.stages.push(stage);
-    else groups.push({ name: stage.group, stages: [stage] });
+    if (group !== undefined && group.name === stage.groupModule) group.stages.push(stage);
+    else groups.push({ name: stage.groupModule, stages: [stage] });
   }
   return groups;
 }

@@ -10,7 +10,7 @@ import type { Status } from "../status.ts";
 import { useViews } from "./context.ts";
 import { KeyHelpButton } from "./help.tsx";
 import { AlertCircleIcon, CheckCircleIcon } from "./icons.tsx";
-import { countedRows, maxError, nonFiniteSummary, useParity } from "./parity.tsx";
+import { comparedLayerRows, maxError, nonFiniteSummary, useParity } from "./parity.tsx";
 import { PythonCount } from "./python_layers.tsx";
 import { Slot } from "./slot.tsx";
 
@@ -82,7 +82,7 @@ export function StatusLine() {
       )}
       <PythonCount />
       {parity !== null && <ParitySummary />}
-      {state.parity.value === null && hasGpuOnlyEdits(state.presentEdits.value.edits) && (
+      {state.parity.value === null && hasGpuOnlyEdits(state.currentEdits.value.edits) && (
         <span>Not compared: bends are active</span>
       )}
       <UncheckedNote />
@@ -116,7 +116,7 @@ function ParitySummary() {
   if (parity === null || plan.value === null) return null;
   const { layers, reference, isSampled } = parity;
   const first = layers.find(([, , matches]) => !matches);
-  const { rows, noun } = countedRows(parity, plan.value);
+  const { rows, noun } = comparedLayerRows(parity, plan.value);
   const matching = rows.filter(([, , matches]) => matches);
   const [right, all] = [matching, rows].map((some) =>
     formatLayerCount(
@@ -131,7 +131,7 @@ function ParitySummary() {
         {first === undefined ? <CheckCircleIcon /> : <AlertCircleIcon />}
         <strong>
           {right} of {all} {noun} match {reference}
-          {parity.isWithEdits && ", with bends applied"}
+          {parity.hasReplayedEdits && ", with bends applied"}
         </strong>
       </span>
       <span class="nbg-wide">
@@ -139,7 +139,7 @@ function ParitySummary() {
         max error {formatShort(maxError(parity))}
         {isSampled && " in samples of each"}
         {", "}
-        <ComparedAt at={parity.time} />
+        <ComparedAt timestampMs={parity.checkedAtMs} />
       </span>
       {parity.note !== "" && <span class="nbg-warn nbg-flaws">{parity.note}</span>}
       {flaws !== null && <span class="nbg-warn nbg-flaws">{flaws}</span>}
@@ -149,8 +149,8 @@ function ParitySummary() {
 }
 
 /** The time of the comparison, on the local clock. */
-function ComparedAt({ at }: { at: number }) {
-  const date = new Date(at);
+function ComparedAt({ timestampMs }: { timestampMs: number }) {
+  const date = new Date(timestampMs);
   return (
     <time dateTime={date.toISOString()} title={date.toLocaleString()}>
       at {date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}
@@ -194,7 +194,7 @@ function OverflowNote({ layer }: { layer: string }) {
   );
 }
 
-const TONES: Record<Status["phase"], string> = {
+const PHASE_TONES: Record<Status["phase"], string> = {
   connecting: "brand",
   receiving: "brand",
   compiling: "brand",
@@ -213,7 +213,7 @@ export function StatusMessage() {
   const { phase, title, text, done, total, detail, action } = status.value;
   if (phase === "ready") return null;
   return (
-    <section class={`nbg-message nbg-${TONES[phase]}`} aria-live="polite">
+    <section class={`nbg-message nbg-${PHASE_TONES[phase]}`} aria-live="polite">
       <strong>{title}</strong>
       {text !== "" && <p>{text}</p>}
       {done !== undefined && total !== undefined && total > 0 && (

@@ -1,18 +1,18 @@
 // The network as a strip from input to output picture: on one line if it fits, else in rows.
 
-import { drawKind } from "../network/display_kind.ts";
+import { displayStyle } from "../network/display_kind.ts";
 import type { Network, Stage } from "../network/network.ts";
 import { BAR_COLUMN_WIDTH } from "./bar_chart.tsx";
 import { useViews } from "./context.ts";
 import { Endpoints } from "./endpoints.tsx";
 import {
-  fitBoxes,
-  fitLine,
-  fitRows,
+  boxedLineLayout,
   fullMosaic,
   type Mosaic,
-  NARROW,
+  NARROW_WIDTH,
+  oneLineLayout,
   px,
+  rowLayout,
   type StripLayout,
 } from "./layout.ts";
 import { ArrowColumn, isShortTitle, mapShapeOf, StageView } from "./stage.tsx";
@@ -23,7 +23,7 @@ import { StageRows } from "./stage_rows.tsx";
 export function middleStages(network: Network): readonly Stage[] {
   const last = network.stages.at(-1);
   const output = network.outputs.length === 1 ? network.outputs[0] : undefined;
-  const value = last && network.values.get(last.key);
+  const value = last && network.values.get(last.valueKey);
   const same = output !== undefined && value !== undefined && value.texture === output.texture;
   return same && network.stages.length > 1 ? network.stages.slice(0, -1) : network.stages;
 }
@@ -31,9 +31,9 @@ export function middleStages(network: Network): readonly Stage[] {
 export function Strip({ network }: { network: Network }) {
   const { width, pixelRatio } = useViews();
   const middle = middleStages(network);
-  if (width.value < NARROW) return <StageList network={network} stages={middle} />;
+  if (width.value < NARROW_WIDTH) return <StageList network={network} stages={middle} />;
   const line = stripLayout(network, width.value, pixelRatio.value);
-  if (line !== null) return <LineStrip network={network} stages={middle} line={line} />;
+  if (line !== null) return <LineStrip network={network} stages={middle} layout={line} />;
   return isChain(network) ? (
     <WrappedStrip network={network} stages={middle} />
   ) : (
@@ -43,36 +43,36 @@ export function Strip({ network }: { network: Network }) {
 
 /** Whether each stage reads only the preceding stage. */
 export const isChain = (network: Network): boolean =>
-  network.stages.every((stage) => stage.readTitles.length === 0);
+  network.stages.every((stage) => stage.inputTitles.length === 0);
 
 /** CSS pixels: the padding around the strip, the gap between neighbours, and the least size of a channel's map. */
-const PAD = 24;
-const ARROW = 20;
-const MIN_TILE = 20;
+const STRIP_PADDING = 24;
+const ARROW_COLUMN_WIDTH = 20;
+const MIN_TILE_SIDE = 20;
 
 /**
  * A layout of all stages on one line, at one scale if possible; null for more than twelve stages, or if they do not
  * fit.
  */
-function stripLayout(network: Network, width: number, ratio: number): StripLayout | null {
+function stripLayout(network: Network, width: number, pixelRatio: number): StripLayout | null {
   const middle = middleStages(network);
   if (middle.length > 12) return null;
   const room = {
-    width: Math.floor((width - 2 * PAD) * ratio),
-    height: Math.floor(Math.min(252, Math.max(180, width * 0.21)) * ratio),
-    arrow: Math.floor(ARROW * ratio),
+    width: Math.floor((width - 2 * STRIP_PADDING) * pixelRatio),
+    height: Math.floor(Math.min(252, Math.max(180, width * 0.21)) * pixelRatio),
+    arrowWidth: Math.floor(ARROW_COLUMN_WIDTH * pixelRatio),
     // A short name does not wrap; bold digits and letters are about 7.6 px wide.
-    captions: middle.map(({ title }) =>
-      Math.ceil(Math.max(84, isShortTitle(title) ? title.length * 7.6 : 0) * ratio),
+    captionWidths: middle.map(({ title }) =>
+      Math.ceil(Math.max(84, isShortTitle(title) ? title.length * 7.6 : 0) * pixelRatio),
     ),
-    bars: BAR_COLUMN_WIDTH * ratio,
-    tile: MIN_TILE * ratio,
-    gap: Math.round(ratio),
-    ratio,
+    barsWidth: BAR_COLUMN_WIDTH * pixelRatio,
+    minTileSide: MIN_TILE_SIDE * pixelRatio,
+    gap: Math.round(pixelRatio),
+    pixelRatio,
   };
   const ends = network.inputs.length > 0 && network.outputs.length > 0 ? 2 : 0;
-  const maps = middle.map((stage) => mapShapeOf(network.values.get(stage.key)));
-  return fitLine(maps, ends, room) ?? fitBoxes(maps, ends, room);
+  const maps = middle.map((stage) => mapShapeOf(network.values.get(stage.valueKey)));
+  return oneLineLayout(maps, ends, room) ?? boxedLineLayout(maps, ends, room);
 }
 
 interface Props {
@@ -80,9 +80,9 @@ interface Props {
   stages: readonly Stage[];
 }
 
-function LineStrip({ network, stages, line }: Props & { line: StripLayout }) {
+function LineStrip({ network, stages, layout }: Props & { layout: StripLayout }) {
   const ratio = useViews().pixelRatio.value;
-  const side = line.endSide / ratio;
+  const side = layout.maxEndpointSide / ratio;
   const gap = Math.round(ratio);
   return (
     <>
@@ -90,18 +90,18 @@ function LineStrip({ network, stages, line }: Props & { line: StripLayout }) {
         <Endpoints values={network.inputs} network={network} side={side} label="Input" />
         {stages.map((stage, i) => (
           <StageColumn
-            key={stage.key}
+            key={stage.valueKey}
             network={network}
             stage={stage}
-            mosaic={line.stages[i] ?? null}
+            mosaic={layout.mosaics[i] ?? null}
             gap={gap}
-            height={line.maxHeight / ratio}
+            height={layout.maxHeight / ratio}
           />
         ))}
         <ArrowColumn />
         <Endpoints values={network.outputs} network={network} side={side} label="Output" />
       </div>
-      {line.scale === null && <OwnScaleNote />}
+      {layout.scale === null && <OwnScaleNote />}
     </>
   );
 }
@@ -126,14 +126,16 @@ function StageColumn(props: Parameters<typeof StageView>[0]) {
 /** A long chain in rows that wrap like text: input first, output last. */
 function WrappedStrip({ network, stages }: Props) {
   const { width, pixelRatio } = useViews();
-  const images = [...network.inputs, ...network.outputs].filter((value) => drawKind(value).isImage);
+  const images = [...network.inputs, ...network.outputs].filter(
+    (value) => displayStyle(value).isImage,
+  );
   const sides = images.map((value) => Math.max(...value.nchw.slice(2)));
-  const { columns, box } = fitRows(width.value - 2 * PAD, ARROW, sides);
+  const { columns, box } = rowLayout(width.value - 2 * STRIP_PADDING, ARROW_COLUMN_WIDTH, sides);
   const gap = Math.round(pixelRatio.value);
   const own = (stage: Stage): Mosaic | null => {
-    const maps = mapShapeOf(network.values.get(stage.key));
+    const maps = mapShapeOf(network.values.get(stage.valueKey));
     const room = { width: box * pixelRatio.value, height: box * pixelRatio.value };
-    return maps && fullMosaic(maps, room, gap, Math.round(MIN_TILE * pixelRatio.value));
+    return maps && fullMosaic(maps, room, gap, Math.round(MIN_TILE_SIDE * pixelRatio.value));
   };
   return (
     <>
@@ -147,7 +149,7 @@ function WrappedStrip({ network, stages }: Props) {
           <Endpoints values={network.inputs} network={network} side={box} label="Input" />
         </div>
         {stages.map((stage) => (
-          <div key={stage.key}>
+          <div key={stage.valueKey}>
             <ArrowColumn />
             <StageView network={network} stage={stage} mosaic={own(stage)} gap={gap} height={box} />
           </div>

@@ -1,13 +1,13 @@
 // The toolbar: the model's name, the tabs, and the example of the batch.
 
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { drawKind } from "../network/display_kind.ts";
+import { displayStyle } from "../network/display_kind.ts";
 import { layerCountText, type Network } from "../network/network.ts";
 import { useViews } from "./context.ts";
 import { LeftIcon, RightIcon } from "./icons.tsx";
-import { NARROW, pictureSize } from "./layout.ts";
+import { NARROW_WIDTH, pictureSize } from "./layout.ts";
 import { Maps } from "./maps.tsx";
-import { PresentButton } from "./present.tsx";
+import { PresentButton } from "./presentation_mode.tsx";
 import { Slot } from "./slot.tsx";
 import { tabsOf } from "./tabs.tsx";
 
@@ -29,14 +29,15 @@ export function Toolbar({ network }: { network: Network | null }) {
         </strong>
         {network !== null && (
           <span class="nbg-second">
-            {plan !== null && layerCountText(plan)} · {network.parameterCounts}
+            {plan !== null && layerCountText(plan)} · {network.parametersText}
           </span>
         )}
         <Slot name="barName" slotProps={{}} />
       </div>
-      {live && (width.value < NARROW ? <Menu network={network} /> : <Tabs network={network} />)}
+      {live &&
+        (width.value < NARROW_WIDTH ? <TabMenu network={network} /> : <Tabs network={network} />)}
       <div class="nbg-right">
-        {live && network.batch > 1 && <ExamplePicker network={network} />}
+        {live && network.batchSize > 1 && <ExamplePicker network={network} />}
         {live && <Slot name="barEnd" slotProps={{}} />}
         {live && (width.value >= MIN_PRESENT_WIDTH || state.isPresenting.value) && (
           <PresentButton />
@@ -50,7 +51,7 @@ export function Toolbar({ network }: { network: Network | null }) {
  * From the best layout to the one that always fits: everything on "one" line, the "tabs" or the "name" on a separate
  * line, or "each" part on its own.
  */
-const LINE_LAYOUTS = ["one", "tabs", "name", "each"];
+const TOOLBAR_LINE_LAYOUTS = ["one", "tabs", "name", "each"];
 
 /** Keep the toolbar's line layout in `data-lines`: the parts' widths depend on the model, the source and the edits. */
 function useLineLayout() {
@@ -59,7 +60,7 @@ function useLineLayout() {
     const own = bar.current;
     if (own === null) return;
     const arrange = (): void => {
-      for (const lines of LINE_LAYOUTS) {
+      for (const lines of TOOLBAR_LINE_LAYOUTS) {
         own.dataset.lines = lines;
         if (own.scrollWidth <= own.clientWidth) return;
       }
@@ -122,7 +123,7 @@ function Tabs({ network }: { network: Network }) {
 }
 
 /** The tabs as a menu, if there is no room for them. */
-function Menu({ network }: { network: Network }) {
+function TabMenu({ network }: { network: Network }) {
   const views = useViews();
   const { tab } = views.state;
   const tabs = tabsOf(network, views);
@@ -150,13 +151,13 @@ function ExamplePicker({ network }: { network: Network }) {
   const { state, pixelRatio } = useViews();
   const index = state.example.value;
   const go = (to: number): void => {
-    state.example.value = (to + network.batch) % network.batch;
+    state.example.value = (to + network.batchSize) % network.batchSize;
   };
   const input = network.inputs[0];
-  const image = input !== undefined && drawKind(input).isImage ? input : null;
+  const image = input !== undefined && displayStyle(input).isImage ? input : null;
   return (
     <div class="nbg-examples" role="group" aria-label="Example of the batch">
-      {image !== null && <ExampleThumb input={image} ratio={pixelRatio.value} />}
+      {image !== null && <ExampleThumb input={image} pixelRatio={pixelRatio.value} />}
       <span class="nbg-second nbg-wide">Example</span>
       <button
         type="button"
@@ -172,9 +173,9 @@ function ExamplePicker({ network }: { network: Network }) {
         value={index}
         onChange={(event) => go(Number(event.currentTarget.value))}
       >
-        {Array.from({ length: network.batch }, (_, i) => (
+        {Array.from({ length: network.batchSize }, (_, i) => (
           <option key={i} value={i}>
-            {i + 1} of {network.batch}
+            {i + 1} of {network.batchSize}
           </option>
         ))}
       </select>
@@ -190,9 +191,15 @@ function ExamplePicker({ network }: { network: Network }) {
   );
 }
 
-function ExampleThumb({ input, ratio }: { input: Network["inputs"][number]; ratio: number }) {
+function ExampleThumb({
+  input,
+  pixelRatio,
+}: {
+  input: Network["inputs"][number];
+  pixelRatio: number;
+}) {
   const [, channels, height, width] = input.nchw;
-  const { scale } = pictureSize(height, width, { width: 28 * ratio, height: 28 * ratio });
+  const { scale } = pictureSize(height, width, { width: 28 * pixelRatio, height: 28 * pixelRatio });
   return (
     <Maps
       value={input}

@@ -1,6 +1,6 @@
 // One value in a given space: as image, maps, bars or a number, depending on its kind.
 
-import { contentsText, drawKind, pictureFrame } from "../network/display_kind.ts";
+import { channelPictureSize, contentsText, displayStyle } from "../network/display_kind.ts";
 import type { Value } from "../plan/schema.ts";
 import { BarColumn, NumberPicture, TopValues } from "./bar_chart.tsx";
 import { MAX_TOP_VALUES, useStatistics, useViews } from "./context.ts";
@@ -8,15 +8,15 @@ import { boxMosaic, endpointSide, type Mosaic, pictureSize, rankByVariation } fr
 import { Maps, MosaicMaps } from "./maps.tsx";
 
 /** Channels in the order of a mosaic: all by number, or the ones with the largest variance. */
-export function useShownChannels(value: Value, shown: number): readonly number[] {
+export function useShownChannels(value: Value, shownCount: number): readonly number[] {
   const length = value.nchw[1];
-  const some = shown < length;
+  const some = shownCount < length;
   const statistics = useStatistics(some ? value : null);
   const all = Array.from({ length }, (_, i) => i);
   if (!some) return all;
   return statistics === null
-    ? all.slice(0, shown)
-    : rankByVariation(statistics.channels).slice(0, shown);
+    ? all.slice(0, shownCount)
+    : rankByVariation(statistics.channels).slice(0, shownCount);
 }
 
 /** Maps of a value in the mosaic of the strip's layout. */
@@ -34,20 +34,20 @@ export function StageMaps(props: { value: Value; mosaic: Mosaic; gap: number }) 
 export function useEndpointSide(value: Value, side: number): number {
   const { network, pixelRatio } = useViews();
   const now = network.value;
-  if (now === null || !drawKind(value).isImage) return side;
-  const images = [...now.inputs, ...now.outputs].filter((one) => drawKind(one).isImage);
+  if (now === null || !displayStyle(value).isImage) return side;
+  const images = [...now.inputs, ...now.outputs].filter((one) => displayStyle(one).isImage);
   const sideOf = ({ nchw }: Value): number => Math.max(nchw[2], nchw[3]);
   const largest = Math.max(...images.map(sideOf));
   return endpointSide(sideOf(value), largest, side * pixelRatio.value) / pixelRatio.value;
 }
 
-interface PictureProps {
+interface ValuePictureProps {
   value: Value;
   /** The most CSS pixels of the picture. */
   width: number;
   height: number;
   /** The least CSS pixels of a map's width, if several maps are in the box. */
-  minTile: number;
+  minTileSide: number;
   /** Show the largest values, for the output of a classifier. */
   showTopValues?: boolean;
   /** Called for a click on one of the largest values, to explain it. */
@@ -55,38 +55,39 @@ interface PictureProps {
 }
 
 /** CSS pixels of a row of `TopValues`, and of one with a class name. */
-const TOP_ROW = 20;
+const TOP_VALUE_ROW_HEIGHT = 20;
 /** Up to this many curves are stacked vertically at the box's full width; more are a mosaic. */
-const MAX_CURVES = 8;
-const NAMED_ROW = 27;
+const MAX_STACKED_CURVES = 8;
+const NAMED_VALUE_ROW_HEIGHT = 27;
 
 /** The number of largest values that fit, limited to the number read back, with a line for the omitted ones. */
-function topCount(length: number, height: number, row: number): number {
-  const rows = Math.floor(height / row);
+function fittingTopCount(length: number, height: number, rowHeight: number): number {
+  const rows = Math.floor(height / rowHeight);
   const most = Math.min(MAX_TOP_VALUES, rows);
   return length <= most ? length : Math.max(1, Math.min(MAX_TOP_VALUES, rows - 1));
 }
 
 /** A value as a picture that fits `width` and `height`. */
-export function ValuePicture(props: PictureProps) {
-  const { value, width, height, minTile, showTopValues = false, explain } = props;
+export function ValuePicture(props: ValuePictureProps) {
+  const { value, width, height, minTileSide, showTopValues = false, explain } = props;
   const { pixelRatio: ratioOf, classNames } = useViews();
   const ratio = ratioOf.value;
-  const display = drawKind(value);
+  const display = displayStyle(value);
   const [, channels, mapHeight, mapWidth] = value.nchw;
   const label = `${value.key}, ${contentsText(value)}`;
   if (display.name === "number") return <NumberPicture value={value} />;
   if (display.name === "bars") {
     if (showTopValues) {
-      const row = classNames.value(value.key).length > 0 ? NAMED_ROW : TOP_ROW;
-      const most = topCount(channels, height, row);
+      const row =
+        classNames.value(value.key).length > 0 ? NAMED_VALUE_ROW_HEIGHT : TOP_VALUE_ROW_HEIGHT;
+      const most = fittingTopCount(channels, height, row);
       return <TopValues value={value} maxRows={most} width={width} explain={explain} />;
     }
     return <BarColumn value={value} width={width} height={height} label={label} />;
   }
   const room = { width: width * ratio, height: height * ratio };
   const all = Array.from({ length: channels }, (_, i) => i);
-  if (display.name === "curves" && channels <= MAX_CURVES) {
+  if (display.name === "curves" && channels <= MAX_STACKED_CURVES) {
     const each = Math.min((height - channels + 1) / channels, width / 2);
     const gap = Math.round(ratio);
     const cell = { width, height: each };
@@ -98,8 +99,8 @@ export function ValuePicture(props: PictureProps) {
         scale={1}
         gap={gap}
         label={label}
-        cell={cell}
-        hairlines
+        curveSize={cell}
+        hasHairlines
       />
     );
   }
@@ -113,7 +114,7 @@ export function ValuePicture(props: PictureProps) {
     );
   }
   const gap = Math.round(ratio);
-  const maps = { channels, ...pictureFrame(value) };
-  const mosaic = boxMosaic(maps, room, gap, Math.round(minTile * ratio));
+  const maps = { channels, ...channelPictureSize(value) };
+  const mosaic = boxMosaic(maps, room, gap, Math.round(minTileSide * ratio));
   return <StageMaps value={value} mosaic={mosaic} gap={gap} />;
 }

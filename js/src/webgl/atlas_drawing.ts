@@ -3,13 +3,13 @@
 import { clippingLimits } from "../pictures/clipping.ts";
 import {
   CLASS_COLOR_COUNT,
-  CLASSES_LAYER,
-  colorMapLayer,
-  MARKS_LAYER,
+  CLASSES_TEXTURE_LAYER,
+  colorMapTextureLayer,
+  MARKS_TEXTURE_LAYER,
 } from "../pictures/colormaps.ts";
 import {
   type Atlas,
-  type Mosaic,
+  type MosaicSize,
   mosaicSize,
   type PackedItem,
   packAtlases,
@@ -32,12 +32,12 @@ const MAX_CANVAS_SIDE = 4096;
 /** Reads along each axis for maps that are drawn smaller than their size. */
 const MAX_TAPS = 4;
 /** The side of the smallest map table, in texels; larger ones double it repeatedly. */
-export const MIN_TABLE_SIDE = 64;
+export const MIN_MAP_TABLE_SIDE = 64;
 /** The values of the display's `scaling` uniform. */
-const SCALINGS = { signed: 0, spread: 1, symmetric: 2, zero: 3 } as const;
+const SCALINGS = { signed: 0, minMax: 1, symmetric: 2, withZero: 3 } as const;
 const RANGE_MODES = ["channel", "layer", "fixed"] as const;
 /** The most channels of a value that can be drawn as an image: three colours and alpha. */
-const IMAGE_CHANNELS = 4;
+const MAX_IMAGE_CHANNELS = 4;
 /** Limits that clip no finite value. */
 const NO_CLIPPING = { low: -3.402823466e38, high: 3.402823466e38 };
 
@@ -49,7 +49,7 @@ export interface DrawItem {
   readonly size: Texture;
 }
 
-export type AtlasPicture = Mosaic & DrawItem;
+export type AtlasPicture = MosaicSize & DrawItem;
 export type ProgramName = keyof typeof DISPLAY_PROGRAMS;
 
 /** The draw of one picture. */
@@ -89,12 +89,12 @@ type TableCorner = readonly [number, number, number];
  * first.
  */
 export function composeDrawing(
-  shown: readonly DrawItem[],
+  items: readonly DrawItem[],
   ranges: ColorRanges,
-  delivery: CanvasTransfer,
+  canvasTransfer: CanvasTransfer,
 ): AtlasDrawing {
-  const upright = delivery === "canvas";
-  const pictures = shown.map(pictureOf);
+  const upright = canvasTransfer === "canvas";
+  const pictures = items.map(createAtlasPicture);
   const atlases = packAtlases(pictures, MAX_CANVAS_SIDE);
   const { table: mapTable, corners } = buildMapTable(pictures);
   const uniforms = new ArrayBuffer(pictures.length * UNIFORM_BYTES);
@@ -110,7 +110,7 @@ export function composeDrawing(
       pictureUniforms(item, [x, top], corner, ranges.locate(value), mapTable),
     );
     writeUniforms(uniforms, at, {
-      nchw: [value.nchw],
+      displayShapes: [value.nchw],
       inputLayouts: value.layout_words,
       slotWords,
     });
@@ -120,15 +120,15 @@ export function composeDrawing(
   return {
     atlases: atlases.map((atlas) => ({
       ...atlas,
-      draws: atlas.placed.map((placed) => drawn(placed, atlas)),
+      draws: atlas.packedItems.map((placed) => drawn(placed, atlas)),
     })),
     uniforms,
     mapTable,
   };
 }
 
-function pictureOf(one: DrawItem): AtlasPicture {
-  const { job, value } = one;
+function createAtlasPicture(item: DrawItem): AtlasPicture {
+  const { job, value } = item;
   const [, , h, w] = value.nchw;
   const count = isSinglePicture(job) ? 1 : job.channels.length;
   const mosaic = mosaicSize(h, w, { ...job, count });
@@ -138,7 +138,7 @@ function pictureOf(one: DrawItem): AtlasPicture {
         `at most ${MAX_CANVAS_SIDE} a side: choose a smaller scale or fewer channels`,
     );
   }
-  return { ...mosaic, ...one };
+  return { ...mosaic, ...item };
 }
 
 /** Whether all channels make one picture. */
@@ -154,41 +154,41 @@ function colorMapFor({ drawMode, colormap }: DrawJob): DrawJob["colormap"] {
 
 /** The table texels of a colour picture: red, green and blue, and alpha if the picture has it. */
 const colorChannelCount = ({ channels }: Pick<DrawJob, "channels">): number =>
-  channels.length === IMAGE_CHANNELS ? IMAGE_CHANNELS : IMAGE_CHANNELS - 1;
+  channels.length === MAX_IMAGE_CHANNELS ? MAX_IMAGE_CHANNELS : MAX_IMAGE_CHANNELS - 1;
 
 type PictureUniforms = Parameters<typeof MAPS_SLOTS.fill>[0];
 
 /** The uniform words including the ones of the picture's own program. */
 function programSlots(
   { job, value, mapHeight }: AtlasPicture,
-  numbers: PictureUniforms,
+  uniforms: PictureUniforms,
 ): SlotWords {
   const [, , h, w] = value.nchw;
   switch (job.drawMode) {
     case "maps":
-      return MAPS_SLOTS.fill(numbers);
+      return MAPS_SLOTS.fill(uniforms);
     case "classes": {
       const { length: channels } = job.channels;
-      const [colours, colours_layer] = [CLASS_COLOR_COUNT, CLASSES_LAYER];
-      return CLASSES_SLOTS.fill({ ...numbers, channels, colours, colours_layer });
+      const [colours, colours_layer] = [CLASS_COLOR_COUNT, CLASSES_TEXTURE_LAYER];
+      return CLASSES_SLOTS.fill({ ...uniforms, channels, colours, colours_layer });
     }
     case "curves":
       return CURVES_SLOTS.fill({
-        ...numbers,
+        ...uniforms,
         values: Math.max(h, w),
         vertical: Number(h > 1),
         thickness: Math.round(Math.min(120, Math.max(60, mapHeight))),
       });
     default:
       return IMAGE_SLOTS.fill({
-        ...numbers,
+        ...uniforms,
         channels: job.drawMode === "rgb" ? colorChannelCount(job) : 1,
       });
   }
 }
 
 /** The additional program for each display kind, beside the programs for maps. */
-const FORM_PROGRAMS = {
+const DISPLAY_KIND_PROGRAMS = {
   signal: "curves",
   classes: "classes",
   maps: "means",
@@ -200,8 +200,8 @@ export function programNames(values: readonly Value[]): ProgramName[] {
   const names = new Set<ProgramName>(["plain", "means", "each"]);
   for (const value of values) {
     const before = isReshaped(value) ? ("reshaped " as const) : "";
-    names.add(`${before}${FORM_PROGRAMS[value.display_kind]}`);
-    if (value.nchw[1] <= IMAGE_CHANNELS) names.add(`${before}image`);
+    names.add(`${before}${DISPLAY_KIND_PROGRAMS[value.display_kind]}`);
+    if (value.nchw[1] <= MAX_IMAGE_CHANNELS) names.add(`${before}image`);
     if (before) names.add("reshaped means").add("reshaped each");
   }
   return [...names];
@@ -222,16 +222,16 @@ function readsPerPixel({ value, mapWidth, mapHeight }: AtlasPicture): number {
 }
 
 function scalingFor({ drawMode, colormap, range }: DrawJob): number {
-  if (drawMode === "curves") return range.symmetric ? SCALINGS.symmetric : SCALINGS.zero;
+  if (drawMode === "curves") return range.symmetric ? SCALINGS.symmetric : SCALINGS.withZero;
   if (drawMode === "maps" && colormap === "signed") return SCALINGS.signed;
-  return range.symmetric ? SCALINGS.symmetric : SCALINGS.spread;
+  return range.symmetric ? SCALINGS.symmetric : SCALINGS.minMax;
 }
 
 function pictureUniforms(
   picture: AtlasPicture,
   origin: readonly [number, number],
   [column, row, table_layer]: TableCorner,
-  place: RangeTexel,
+  rangeTexel: RangeTexel,
   table: MapTable,
 ): PictureUniforms {
   const { value, job, mapWidth, mapHeight, size } = picture;
@@ -245,15 +245,15 @@ function pictureUniforms(
     corner: [column, row],
     cell: [mapWidth + gap, mapHeight + gap],
     size: [mapWidth, mapHeight],
-    colormap: colorMapLayer(colorMapFor(job), job.theme),
-    marks: MARKS_LAYER,
+    colormap: colorMapTextureLayer(colorMapFor(job), job.theme),
+    marks: MARKS_TEXTURE_LAYER,
     table_layer,
     taps: readsPerPixel(picture),
     range: RANGE_MODES.indexOf(range.mode),
     scaling: scalingFor(job),
-    first: place.first,
+    first: rangeTexel.firstTexel,
     columns: RANGE_COLUMNS,
-    shared: place.layerTexel,
+    shared: rangeTexel.layerTexel,
     over_cell: [1 / (mapWidth + gap), 1 / (mapHeight + gap)],
     over_table: [1 / table.width, 1 / table.height],
     step: [w / mapWidth, h / mapHeight],
@@ -272,14 +272,14 @@ function buildMapTable(pictures: readonly AtlasPicture[]): {
 } {
   const atlases = packAtlases(pictures.map(tableCells), MAX_CANVAS_SIDE);
   const side = (pick: (atlas: Atlas<TableCells>) => number) => {
-    const most = Math.max(MIN_TABLE_SIDE, ...atlases.map(pick));
+    const most = Math.max(MIN_MAP_TABLE_SIDE, ...atlases.map(pick));
     return 2 ** Math.ceil(Math.log2(most));
   };
   const [width, height] = [side((atlas) => atlas.width), side((atlas) => atlas.height)];
   const data = new Float32Array(width * height * atlases.length * 4);
   const corners = new Map<AtlasPicture, TableCorner>();
-  for (const [layer, { placed }] of atlases.entries()) {
-    for (const { item, x, y } of placed) {
+  for (const [layer, { packedItems }] of atlases.entries()) {
+    for (const { item, x, y } of packedItems) {
       corners.set(item.picture, [x, y, layer]);
       for (let k = 0; k < item.width * item.height; k++) {
         const row = Math.floor(k / item.width);

@@ -11,7 +11,7 @@ import {
   type AtlasPicture,
   composeDrawing,
   type DrawItem,
-  MIN_TABLE_SIDE,
+  MIN_MAP_TABLE_SIDE,
   type PictureDraw,
   type ProgramName,
   programNames,
@@ -20,7 +20,7 @@ import type { ColorRanges } from "./color_ranges.ts";
 import type { GlDevice } from "./gl_device.ts";
 import type { TextureSize } from "./gl_resources.ts";
 import { DISPLAY_PROGRAMS } from "./kernels.ts";
-import { type LinkedProgram, PASS_BINDING } from "./programs.ts";
+import { type LinkedProgram, PASS_BINDING } from "./program_cache.ts";
 
 /** A prepared drawing, reusable while the same items are shown. */
 interface PreparedDrawing {
@@ -49,23 +49,23 @@ export const displayPrograms = (plan: PlanHeader) =>
 
 export class CanvasDisplay {
   private readonly device: GlDevice;
-  private readonly linked: ReadonlyMap<ProgramName, LinkedProgram>;
+  private readonly linkedPrograms: ReadonlyMap<ProgramName, LinkedProgram>;
   private readonly colorMapBytes: number;
   private readonly colorMaps: WebGLTexture;
-  private readonly buffer: WebGLBuffer;
+  private readonly uniformBuffer: WebGLBuffer;
   private prepared: PreparedDrawing | undefined;
   private mapTable: { readonly texture: WebGLTexture; readonly size: TextureSize };
   private renderTarget: RenderTarget | undefined;
-  private pixels: ImageData | undefined;
+  private readbackPixels: ImageData | undefined;
 
   private constructor(device: GlDevice, linked: ReadonlyMap<ProgramName, LinkedProgram>) {
     const { gl, resources } = device;
     this.device = device;
-    this.linked = linked;
-    this.buffer = resources.createBuffer(0, "DYNAMIC_DRAW");
+    this.linkedPrograms = linked;
+    this.uniformBuffer = resources.createBuffer(0, "DYNAMIC_DRAW");
     this.mapTable = this.createMapTable({
-      width: MIN_TABLE_SIDE,
-      height: MIN_TABLE_SIDE,
+      width: MIN_MAP_TABLE_SIDE,
+      height: MIN_MAP_TABLE_SIDE,
       layers: 1,
     });
     const texels = colorMapTexels();
@@ -97,19 +97,19 @@ export class CanvasDisplay {
   }
 
   /** Draw one pixel with each program, as `ColorRanges.warmUp` does. */
-  warmUp(ranges: ColorRanges, delivery: CanvasTransfer): void {
+  warmUp(ranges: ColorRanges, canvasTransfer: CanvasTransfer): void {
     const { gl, state } = this.device;
     const { texture } = ranges.results;
-    gl.bindBuffer(gl.UNIFORM_BUFFER, this.buffer);
+    gl.bindBuffer(gl.UNIFORM_BUFFER, this.uniformBuffer);
     gl.bufferData(gl.UNIFORM_BUFFER, UNIFORM_BYTES, gl.DYNAMIC_DRAW);
-    if (delivery === "readback") this.renderTarget = this.createRenderTarget(1, 1);
-    this.bindTarget(delivery, 1, 1);
+    if (canvasTransfer === "readback") this.renderTarget = this.createRenderTarget(1, 1);
+    this.bindTarget(canvasTransfer, 1, 1);
     state.setViewport(0, 0, 1, 1);
-    state.bindUniforms(PASS_BINDING, this.buffer, 0, UNIFORM_BYTES);
+    state.bindUniforms(PASS_BINDING, this.uniformBuffer, 0, UNIFORM_BYTES);
     for (const [unit, one] of [texture, texture, this.colorMaps, texture].entries()) {
       state.bindTexture(unit, one);
     }
-    for (const { program } of this.linked.values()) {
+    for (const { program } of this.linkedPrograms.values()) {
       state.useProgram(program);
       gl.drawArrays(gl.TRIANGLES, 0, 3);
     }
@@ -129,8 +129,8 @@ export class CanvasDisplay {
     resources.freeTexture(this.colorMaps);
     resources.freeTexture(this.mapTable.texture);
     this.freeRenderTarget(this.renderTarget);
-    resources.freeBuffer(this.buffer);
-    programs.release([...this.linked.values()]);
+    resources.freeBuffer(this.uniformBuffer);
+    programs.release([...this.linkedPrograms.values()]);
   }
 
   /**
@@ -148,7 +148,7 @@ export class CanvasDisplay {
     this.prepared = undefined;
     const { gl, resources } = this.device;
     const drawing = composeDrawing(items, ranges, canvasTransfer);
-    gl.bindBuffer(gl.UNIFORM_BUFFER, this.buffer);
+    gl.bindBuffer(gl.UNIFORM_BUFFER, this.uniformBuffer);
     gl.bufferData(gl.UNIFORM_BUFFER, drawing.uniforms, gl.DYNAMIC_DRAW);
     const mapTable = this.ensureMapTable(drawing.mapTable);
     if (canvasTransfer === "readback") this.ensureRenderTarget(drawing.atlases);
@@ -218,10 +218,10 @@ export class CanvasDisplay {
   }
 
   /** Direct the next draws to the device's canvas, resized, or to the render target. */
-  private bindTarget(delivery: CanvasTransfer, width: number, height: number): void {
+  private bindTarget(canvasTransfer: CanvasTransfer, width: number, height: number): void {
     const { canvas, state } = this.device;
     state.setScissor(undefined);
-    if (delivery === "readback") {
+    if (canvasTransfer === "readback") {
       state.bindFramebuffer(this.renderTarget?.framebuffer ?? null);
       return;
     }
@@ -241,11 +241,11 @@ export class CanvasDisplay {
     const always = [mapTable, this.colorMaps, ranges.results.texture];
     for (const [k, one] of always.entries()) state.bindTexture(k + 1, one);
     for (const { texture, area, program, uniformOffset } of draws) {
-      const linked = this.linked.get(program);
+      const linked = this.linkedPrograms.get(program);
       if (linked !== undefined) state.useProgram(linked.program);
       state.bindTexture(0, texture);
       state.setViewport(...area);
-      state.bindUniforms(PASS_BINDING, this.buffer, uniformOffset, UNIFORM_BYTES);
+      state.bindUniforms(PASS_BINDING, this.uniformBuffer, uniformOffset, UNIFORM_BYTES);
       gl.drawArrays(gl.TRIANGLES, 0, 3);
     }
   }
@@ -256,7 +256,7 @@ export class CanvasDisplay {
   private transferToCanvases(atlas: Atlas<AtlasPicture>): void {
     const { canvas } = this.device;
     const bitmap = "transferToImageBitmap" in canvas ? canvas.transferToImageBitmap() : undefined;
-    for (const { item, x, y } of atlas.placed) {
+    for (const { item, x, y } of atlas.packedItems) {
       const { width, height } = item;
       const context = this.canvasContext(item);
       if (context === null) continue;
@@ -268,15 +268,17 @@ export class CanvasDisplay {
   }
 
   /** Read all pixels of an atlas back to this thread, and put them into the canvases. */
-  private readBack({ width, height, placed }: Atlas<AtlasPicture>): void {
+  private readBack({ width, height, packedItems }: Atlas<AtlasPicture>): void {
     const { gl } = this.device;
-    const { pixels } = this;
+    const { readbackPixels } = this;
     const image =
-      pixels?.width === width && pixels.height === height ? pixels : new ImageData(width, height);
-    this.pixels = image;
+      readbackPixels?.width === width && readbackPixels.height === height
+        ? readbackPixels
+        : new ImageData(width, height);
+    this.readbackPixels = image;
     gl.readPixels(0, 0, width, height, gl.RGBA, gl.UNSIGNED_BYTE, image.data);
     if (gl.isContextLost()) return;
-    for (const { item, x, y } of placed) {
+    for (const { item, x, y } of packedItems) {
       this.canvasContext(item)?.putImageData(image, -x, -y, x, y, item.width, item.height);
     }
   }

@@ -1,13 +1,13 @@
 // Channel statistics: two reductions on the GPU, a readback of a few texels, and the rest in float64 on the CPU. A
 // device that only renders 16-bit floats could not even count a map's pixels, so everything is computed on the CPU.
 import type { Value } from "../plan/schema.ts";
-import { channelGroupCount, planStrips, type SlotWords } from "../plan/uniforms.ts";
-import { type ChannelReduction, reduceOnCpu } from "../statistics/summary.ts";
+import { channelGroupCount, type SlotWords, splitValueIntoStrips } from "../plan/uniforms.ts";
+import { type ChannelReduction, reduceChannelsOnCpu } from "../statistics/summary.ts";
 import type { GlDevice } from "./gl_device.ts";
 import { DEVIATIONS_SLOTS, MOMENTS_SLOTS, PARTIAL_SUMS_SLOTS } from "./kernels.ts";
 import type { LazyPrograms } from "./lazy_programs.ts";
 import type { PlanObjects } from "./plan_objects.ts";
-import type { LinkedProgram } from "./programs.ts";
+import type { LinkedProgram } from "./program_cache.ts";
 import {
   createSurfaceFor,
   drawPasses,
@@ -26,7 +26,7 @@ export type ChannelReducer = (
 ) => () => ChannelReduction[];
 
 /** `programs`: either REDUCTION_PROGRAMS or RESHAPED_REDUCTION_PROGRAMS. */
-export async function createReducer(
+export async function createChannelReducer(
   device: GlDevice,
   programs: LazyPrograms,
 ): Promise<ChannelReducer> {
@@ -35,11 +35,11 @@ export async function createReducer(
     return (value, image, objects) => {
       device.check(generation);
       objects.draw(value.readback.draw_pass);
-      const found = reduceOnCpu(objects.read(value.readback.draw_pass), value.nchw, image);
+      const found = reduceChannelsOnCpu(objects.read(value.readback.draw_pass), value.nchw, image);
       return () => found;
     };
   }
-  const linked = await programs.ready();
+  const linked = await programs.getLinkedPrograms();
   return (value, image, objects) => {
     device.check(generation);
     return reduceChannels(device, value, image, objects.texture(value.texture), linked);
@@ -62,7 +62,7 @@ function reduceChannels(
   const { resources } = device;
   const [, c, h, w] = value.nchw;
   const groups = channelGroupCount(value);
-  const { stripCount, linesPerStrip } = planStrips(value);
+  const { stripCount, linesPerStrip } = splitValueIntoStrips(value);
   const total = groups * stripCount;
   const [scratch, first, second] = [
     createSurfaceFor(device, total),
@@ -121,12 +121,12 @@ function reduceChannels(
     const [low, high, sum, count, squares, zeros, nan, inf] = read();
     const at = (data: Float32Array | undefined, k: number) => data?.[k] ?? Number.NaN;
     return Array.from({ length: c }, (_, k) => ({
-      pixels: h * w,
+      pixelCount: h * w,
       low: at(low, k),
       high: at(high, k),
-      sum: at(sum, k),
-      count: at(count, k),
-      squares: at(squares, k),
+      scaledSum: at(sum, k),
+      finiteCount: at(count, k),
+      scaledSquaredDeviations: at(squares, k),
       zeros: at(zeros, k),
       nan: at(nan, k),
       inf: at(inf, k),

@@ -5,7 +5,7 @@ import type { ProgramSource } from "../plan/program_source.ts";
 import type { PlanHeader } from "../plan/schema.ts";
 import { displayPrograms } from "./canvas_display.ts";
 import type { GlDevice } from "./gl_device.ts";
-import { COMBINE, MIN_MAX } from "./kernels.ts";
+import { COMBINE_KERNEL, MIN_MAX_KERNEL } from "./kernels.ts";
 
 /**
  * Compile the programs that a session of this Plan needs first. Call the returned function to release them, once the
@@ -18,7 +18,12 @@ export function compileAhead(
 ): Promise<() => void> {
   checkPlan(plan, uniforms.byteLength, device.capabilities.target);
   device.check();
-  return acquirePrograms(device, [...plan.programs, ...displayPrograms(plan), COMBINE, MIN_MAX]);
+  return acquirePrograms(device, [
+    ...plan.programs,
+    ...displayPrograms(plan),
+    COMBINE_KERNEL,
+    MIN_MAX_KERNEL,
+  ]);
 }
 
 async function acquirePrograms(
@@ -26,7 +31,7 @@ async function acquirePrograms(
   sources: readonly ProgramSource[],
 ): Promise<() => void> {
   const { generation, programs } = device;
-  await device.readSpeed(); // the shader text depends on how textures are read
+  await device.getTextureReadSpeed(); // the shader text depends on how textures are read
   device.check(generation);
   const linked = await programs.acquire(sources);
   return () => {

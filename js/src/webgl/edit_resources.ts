@@ -13,11 +13,11 @@ import type { Texture, Value } from "../plan/schema.ts";
 import type { GlDevice } from "./gl_device.ts";
 import { waitForFence, waitForIdle } from "./gpu_clock.ts";
 import type { PlanObjects } from "./plan_objects.ts";
-import type { LinkedProgram } from "./programs.ts";
+import type { LinkedProgram } from "./program_cache.ts";
 import { warmUpPrograms } from "./warm_up.ts";
 
 /** Milliseconds of uploads after which the page waits for the GPU and can draw a frame. */
-const UPLOAD_MS = 16;
+const MAX_UPLOAD_BURST_MS = 16;
 /** The most programs of custom shader text that are kept, even if unused. */
 const MAX_CUSTOM_PROGRAMS = 8;
 
@@ -44,28 +44,28 @@ export class ResourceRequests implements ResourcePool {
     this.maxTextureSide = device.capabilities.target.max_texture_size;
   }
 
-  program(source: ProgramSource, like: Texture): number {
-    this.programs.set(source.source, [source, this.supportedFormat(like)]);
+  requestProgram(source: ProgramSource, renderTarget: Texture): number {
+    this.programs.set(source.source, [source, this.withSupportedFormat(renderTarget)]);
     return this.resources?.programs.get(source.source) ?? -1;
   }
 
-  texture(name: string, size: Texture): number {
-    this.textures.set(name, this.supportedFormat(size));
+  requestTexture(name: string, size: Texture): number {
+    this.textures.set(name, this.withSupportedFormat(size));
     return this.find(name);
   }
 
-  table(of: string, value: Value, channels: readonly number[] | null): number {
-    const name = `table ${of}`;
+  requestChannelTable(tableName: string, value: Value, channels: readonly number[] | null): number {
+    const name = `table ${tableName}`;
     this.tables.set(name, { value, channels });
     return this.find(name);
   }
 
-  array(hash: string, name = `array ${hash}`): number {
+  requestInjectedArray(hash: string, name = `array ${hash}`): number {
     this.arrays.set(name, hash);
     return this.find(name);
   }
 
-  has(name: string): boolean {
+  hasTexture(name: string): boolean {
     return this.find(name) >= 0;
   }
 
@@ -74,7 +74,7 @@ export class ResourceRequests implements ResourcePool {
   }
 
   /** The texture in a format that this device supports. */
-  private supportedFormat(size: Texture): Texture {
+  private withSupportedFormat(size: Texture): Texture {
     const { renderFormat } = this.device.resources;
     return renderFormat === "rgba16f" ? { ...size, format: renderFormat } : size;
   }
@@ -97,7 +97,7 @@ export class EditResources {
   }
 
   /** Whether all requested resources exist. */
-  has({ programs, textures, tables, arrays }: ResourceRequests): boolean {
+  hasAllRequested({ programs, textures, tables, arrays }: ResourceRequests): boolean {
     const names = [...textures.keys(), ...tables.keys(), ...arrays.keys()];
     return (
       [...programs.keys()].every((text) => this.programs.has(text)) &&
@@ -106,16 +106,16 @@ export class EditResources {
   }
 
   /**
-   * Compile, allocate and upload missing resources without blocking active runs; `check` throws if the work is no
-   * longer needed.
+   * Compile, allocate and upload missing resources without blocking active runs; `throwIfCancelled` throws if the work
+   * is no longer needed.
    */
   async allocate(
-    needs: ResourceRequests,
-    array: (hash: string) => Float32Array,
-    check: () => void,
+    requests: ResourceRequests,
+    getArray: (hash: string) => Float32Array,
+    throwIfCancelled: () => void,
   ): Promise<void> {
     const { device, objects } = this;
-    await this.compile(needs, check);
+    await this.compile(requests, throwIfCancelled);
     const added: string[] = [];
     const add = (name: string, size: Texture) => {
       if (this.textures.has(name)) return;
@@ -123,24 +123,24 @@ export class EditResources {
       added.push(name);
     };
     try {
-      for (const [name, size] of needs.textures) add(name, size);
-      for (const [name, { value }] of needs.tables) {
+      for (const [name, size] of requests.textures) add(name, size);
+      for (const [name, { value }] of requests.tables) {
         add(name, { ...channelTableSize(value), format: "rgba32f" });
       }
-      for (const [name, hash] of needs.arrays) {
+      for (const [name, hash] of requests.arrays) {
         if (this.textures.has(name)) continue;
-        const data = packTexels(array(hash));
+        const data = packTexels(getArray(hash));
         const size = { ...arrayTextureSize(data.length), format: "rgba32f" } as const;
-        if (size.height > needs.maxTextureSide) {
+        if (size.height > requests.maxTextureSide) {
           throw new PlanError(`an array of ${data.length} numbers is too large for this device`);
         }
         add(name, size);
-        await this.upload(name, size, data, check);
+        await this.upload(name, size, data, throwIfCancelled);
         this.contents.set(name, hash);
       }
       if (added.length === 0) return;
       await waitForIdle(device); // getError would block the page until everything is allocated
-      check();
+      throwIfCancelled();
       device.resources.checkMemory(objects.bytes);
     } catch (error) {
       this.freeTextures(added);
@@ -148,14 +148,17 @@ export class EditResources {
     }
   }
 
-  private async compile({ programs }: ResourceRequests, check: () => void): Promise<void> {
+  private async compile(
+    { programs }: ResourceRequests,
+    throwIfCancelled: () => void,
+  ): Promise<void> {
     const { device, objects } = this;
     const missing = [...programs].filter(([text]) => !this.programs.has(text));
     if (missing.length === 0) return;
     const linked = await device.programs.acquire(missing.map(([, [source]]) => source));
     if (this.isDetached && objects.generation === device.generation)
       device.programs.release(linked);
-    check();
+    throwIfCancelled();
     for (const [k, [text]] of missing.entries()) {
       this.programs.set(text, objects.addProgram(linked[k] as LinkedProgram));
     }
@@ -163,30 +166,33 @@ export class EditResources {
       device,
       missing.map(([, [, like]], k) => [linked[k] as LinkedProgram, like]),
     );
-    check();
+    throwIfCancelled();
   }
 
   private async upload(
     name: string,
     size: Texture,
     data: Float32Array,
-    check: () => void,
+    throwIfCancelled: () => void,
   ): Promise<void> {
     let since = performance.now();
     const texture = this.objects.texture(this.textures.get(name) ?? -1);
     for (const _ of this.device.resources.upload(texture, size, data)) {
-      if (performance.now() - since < UPLOAD_MS) continue;
+      if (performance.now() - since < MAX_UPLOAD_BURST_MS) continue;
       await waitForFence(this.device);
-      check();
+      throwIfCancelled();
       since = performance.now();
     }
   }
 
   /** Write tables whose channels changed, and arrays that keep their texture. */
-  writeContents({ tables, arrays }: ResourceRequests, array: (hash: string) => Float32Array): void {
+  writeContents(
+    { tables, arrays }: ResourceRequests,
+    getArray: (hash: string) => Float32Array,
+  ): void {
     for (const [name, hash] of arrays) {
       if (this.contents.get(name) === hash) continue;
-      const data = packTexels(array(hash));
+      const data = packTexels(getArray(hash));
       const patch = { texture: -1, layer: 0, x: 0, y: 0, ...arrayTextureSize(data.length), data };
       this.device.resources.uploadPatch(this.objects.texture(this.textures.get(name) ?? -1), patch);
       this.contents.set(name, hash);
@@ -201,15 +207,17 @@ export class EditResources {
     }
   }
 
-  /** Free unused resources, except textures whose names start with one of `still`. */
+  /** Free unused resources, except textures whose names start with one of `keptNamePrefixes`. */
   freeUnused(
     { programs, textures, tables, arrays }: ResourceRequests,
-    still: readonly string[],
+    keptNamePrefixes: readonly string[],
   ): void {
     const names = [...this.textures.keys()].filter(
       (name) => !textures.has(name) && !tables.has(name) && !arrays.has(name),
     );
-    this.freeTextures(names.filter((name) => !still.some((one) => name.startsWith(one))));
+    this.freeTextures(
+      names.filter((name) => !keptNamePrefixes.some((one) => name.startsWith(one))),
+    );
     // While custom shader text is typed, each keystroke creates a program.
     const own = [...this.programs].filter(([text]) => text.includes("#define CUSTOM 1\n"));
     const old = own.filter(([text]) => !programs.has(text));

@@ -4,7 +4,7 @@ import {
   type Capabilities,
   ContextLostError,
   type Device,
-  type LiveObjects,
+  type LiveObjectCounts,
 } from "../plan/runtime.ts";
 import { GlResources } from "./gl_resources.ts";
 import { GlState } from "./gl_state.ts";
@@ -17,12 +17,12 @@ import {
   openContext,
   readCapabilities,
 } from "./open_context.ts";
-import { Programs } from "./programs.ts";
-import { type ReadSpeed, readSpeedOf } from "./read_speed.ts";
+import { ProgramCache } from "./program_cache.ts";
+import { readSpeedOf, type TextureReadSpeed } from "./read_speed.ts";
 import { SharedTextures } from "./shared_textures.ts";
 
 /** Milliseconds to wait for the browser to restore the context before opening a new one, per attempt. */
-const RETRY_MS = [5_000, 10_000, 20_000];
+const RESTORE_RETRY_DELAYS_MS = [5_000, 10_000, 20_000];
 
 /** Open the page's single WebGL 2 context; throws DeviceUnavailable. */
 export function openDevice(): GlDevice {
@@ -34,18 +34,23 @@ export function openDevice(): GlDevice {
 
 export class GlDevice implements Device {
   readonly capabilities: Capabilities;
-  readonly liveObjects: LiveObjects = { textures: 0, programs: 0, buffers: 0, framebuffers: 0 };
+  readonly liveObjects: LiveObjectCounts = {
+    textures: 0,
+    programs: 0,
+    buffers: 0,
+    framebuffers: 0,
+  };
   canvas!: Canvas;
   gl!: WebGL2RenderingContext;
   state!: GlState;
-  programs!: Programs;
+  programs!: ProgramCache;
   resources!: GlResources;
   sharedTextures!: SharedTextures;
   isLost = false;
   /** Counts contexts; objects of an earlier context are lost. */
   generation = 0;
   private isDisposed = false;
-  private readSpeedTask: Promise<ReadSpeed> | undefined;
+  private readSpeedTask: Promise<TextureReadSpeed> | undefined;
   private usesTextureCall = false;
   private retryTimer: ReturnType<typeof setTimeout> | undefined;
   private removeListeners: () => void = () => undefined;
@@ -82,7 +87,7 @@ export class GlDevice implements Device {
   }
 
   /** The fastest way to read textures on this device, measured once. */
-  async readSpeed(): Promise<ReadSpeed> {
+  async getTextureReadSpeed(): Promise<TextureReadSpeed> {
     this.readSpeedTask ??= readSpeedOf(this);
     try {
       const reads = await this.readSpeedTask;
@@ -114,7 +119,7 @@ export class GlDevice implements Device {
     const floats = FLOAT_FORMATS.flatMap(({ extensions }) => extensions);
     for (const name of [...floats, "EXT_disjoint_timer_query_webgl2"]) gl.getExtension(name);
     this.state = new GlState(gl);
-    this.programs = new Programs(gl, this.state, this.liveObjects, () => waitForIdle(this));
+    this.programs = new ProgramCache(gl, this.state, this.liveObjects, () => waitForIdle(this));
     this.programs.usesTextureCall = this.usesTextureCall;
     this.resources = new GlResources(gl, this.state, this.liveObjects, precision);
     this.sharedTextures = new SharedTextures(this.resources);
@@ -145,7 +150,7 @@ export class GlDevice implements Device {
   /** Some browsers never restore a context: open a new one after a while, a few times. */
   private scheduleRetry(attempt: number): void {
     clearTimeout(this.retryTimer);
-    const wait = RETRY_MS[attempt];
+    const wait = RESTORE_RETRY_DELAYS_MS[attempt];
     if (wait === undefined) return;
     this.retryTimer = setTimeout(() => {
       if (!this.gl.isContextLost()) return;

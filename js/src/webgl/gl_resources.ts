@@ -2,17 +2,17 @@
 
 import {
   ContextLostError,
-  type Format,
-  type LiveObjects,
+  type LiveObjectCounts,
   type Patch,
   PlanError,
   type Precision,
+  type TextureFormat,
 } from "../plan/runtime.ts";
 import type { Pass, PlanHeader, Texture } from "../plan/schema.ts";
 import type { GlState } from "./gl_state.ts";
 
 /** Texels per upload call: 4 MiB, so that no call blocks the page for long. */
-const UPLOAD_TEXELS = 2 ** 18;
+const MAX_TEXELS_PER_UPLOAD = 2 ** 18;
 
 export type TextureSize = Pick<Texture, "width" | "height" | "layers">;
 
@@ -33,9 +33,9 @@ export function setNearestFilter(gl: WebGL2RenderingContext, target: GLenum): vo
 export class GlResources {
   private readonly gl: WebGL2RenderingContext;
   private readonly state: GlState;
-  private readonly liveObjects: LiveObjects;
+  private readonly liveObjects: LiveObjectCounts;
   /** The most precise format that this device can render to. */
-  readonly renderFormat: Format;
+  readonly renderFormat: TextureFormat;
   /** The number of failed allocations: see `checkErrorsSince`. */
   errorCount = 0;
   private lastError: PlanError | undefined;
@@ -46,12 +46,12 @@ export class GlResources {
   constructor(
     gl: WebGL2RenderingContext,
     state: GlState,
-    alive: LiveObjects,
+    liveObjects: LiveObjectCounts,
     precision: Precision,
   ) {
     this.gl = gl;
     this.state = state;
-    this.liveObjects = alive;
+    this.liveObjects = liveObjects;
     this.renderFormat = precision === "float16" ? "rgba16f" : "rgba32f";
   }
 
@@ -83,10 +83,12 @@ export class GlResources {
     return texture;
   }
 
-  /** Upload a whole texture in calls of at most UPLOAD_TEXELS; yields the number of texels written by each call. */
+  /**
+   * Upload a whole texture in calls of at most MAX_TEXELS_PER_UPLOAD; yields the number of texels written by each call.
+   */
   *upload(texture: WebGLTexture, { width, height, layers }: TextureSize, data: Float32Array) {
     const { gl } = this;
-    const rows = Math.max(1, Math.floor(UPLOAD_TEXELS / width));
+    const rows = Math.max(1, Math.floor(MAX_TEXELS_PER_UPLOAD / width));
     for (let layer = 0; layer < layers; layer++) {
       for (let y = 0; y < height; y += rows) {
         const count = Math.min(rows, height - y);
@@ -169,15 +171,15 @@ export class GlResources {
     return buffer;
   }
 
-  /** Throw if an allocation since the last check failed; the message mentions `bytes`, the size of a network. */
-  checkMemory(bytes = 0): void {
+  /** Throw if an allocation since the last check failed; the message mentions `networkBytes`, the size of a network. */
+  checkMemory(networkBytes = 0): void {
     const { gl } = this;
     const error = gl.getError(); // rarely: each getError waits for the driver
     if (error === gl.NO_ERROR) return;
     while (gl.getError() !== gl.NO_ERROR); // drop the errors that follow from the first
     if (error === gl.CONTEXT_LOST_WEBGL) throw new ContextLostError();
-    const mib = (bytes / 2 ** 20).toFixed(0);
-    const all = bytes > 0 ? ` for this network's ${mib} MiB of values and weights` : " left";
+    const mib = (networkBytes / 2 ** 20).toFixed(0);
+    const all = networkBytes > 0 ? ` for this network's ${mib} MiB of values and weights` : " left";
     this.errorCount += 1;
     this.lastError = new PlanError(
       error === gl.OUT_OF_MEMORY
@@ -188,16 +190,20 @@ export class GlResources {
   }
 
   /**
-   * Throw if an allocation has failed since the error count was `faults`. Concurrent calls share one check, made when
-   * `finish` reports that the GPU is idle: an earlier getError would block the page for all pending work.
+   * Throw if an allocation has failed since the error count was `errorCountBefore`. Concurrent calls share one check,
+   * made when `waitForIdle` reports that the GPU is idle: an earlier getError would block the page for all pending
+   * work.
    */
-  async checkErrorsSince(faults: number, finish: () => Promise<void>): Promise<void> {
-    this.pendingCheck ??= finish().then(() => {
+  async checkErrorsSince(
+    errorCountBefore: number,
+    waitForIdle: () => Promise<void>,
+  ): Promise<void> {
+    this.pendingCheck ??= waitForIdle().then(() => {
       this.pendingCheck = undefined;
       this.checkMemory();
     });
     await this.pendingCheck;
-    if (this.errorCount !== faults) throw this.lastError;
+    if (this.errorCount !== errorCountBefore) throw this.lastError;
   }
 
   freeTexture(texture: WebGLTexture): void {

@@ -62,14 +62,14 @@ export class GlState {
     this.viewportBox = [x, y, width, height];
   }
 
-  setScissor(band: Box | undefined): void {
-    if (band === undefined && this.scissorBox === undefined) return;
-    if (band === undefined) this.gl.disable(this.gl.SCISSOR_TEST);
+  setScissor(box: Box | undefined): void {
+    if (box === undefined && this.scissorBox === undefined) return;
+    if (box === undefined) this.gl.disable(this.gl.SCISSOR_TEST);
     else {
       if (this.scissorBox === undefined) this.gl.enable(this.gl.SCISSOR_TEST);
-      this.gl.scissor(...band);
+      this.gl.scissor(...box);
     }
-    this.scissorBox = band;
+    this.scissorBox = box;
   }
 
   bindUniforms(binding: number, buffer: WebGLBuffer, offset: number, bytes: number): void {

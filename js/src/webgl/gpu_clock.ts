@@ -5,7 +5,7 @@ import type { RunInfo } from "../plan/runtime.ts";
 import type { GlContext } from "./gl_context.ts";
 
 /** EXT_disjoint_timer_query_webgl2, which is missing in TypeScript's DOM types. */
-interface TimerQuery {
+interface TimerQueryExtension {
   readonly TIME_ELAPSED_EXT: number;
   readonly GPU_DISJOINT_EXT: number;
 }
@@ -21,43 +21,47 @@ export type MeasuredTime = Pick<RunInfo, "ms" | "clock">;
 
 export class GpuClock {
   private readonly gl: WebGL2RenderingContext;
-  private readonly timer: TimerQuery | null;
+  private readonly timerExtension: TimerQueryExtension | null;
   private query: WebGLQuery | null = null;
   private start = 0;
 
   /** A software renderer's timer query omits the time of its threads, so the fence is more accurate there. */
   constructor(gl: WebGL2RenderingContext, software: boolean) {
     this.gl = gl;
-    this.timer = software ? null : gl.getExtension("EXT_disjoint_timer_query_webgl2");
+    this.timerExtension = software ? null : gl.getExtension("EXT_disjoint_timer_query_webgl2");
   }
 
   get hasTimer(): boolean {
-    return this.timer !== null;
+    return this.timerExtension !== null;
   }
 
   begin(): void {
     this.start = performance.now();
-    if (this.timer === null) return;
+    if (this.timerExtension === null) return;
     this.query = this.gl.createQuery();
-    this.gl.beginQuery(this.timer.TIME_ELAPSED_EXT, this.query);
+    this.gl.beginQuery(this.timerExtension.TIME_ELAPSED_EXT, this.query);
   }
 
   end(): TimingMark {
     const { gl, query, start } = this;
-    if (this.timer !== null) gl.endQuery(this.timer.TIME_ELAPSED_EXT);
+    if (this.timerExtension !== null) gl.endQuery(this.timerExtension.TIME_ELAPSED_EXT);
     this.query = null;
     const fence = gl.fenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0);
     gl.flush();
     return { start, query, fence };
   }
 
-  /** Resolve when the work is done; `check` throws if the wait is no longer needed. */
-  async waitFor(mark: TimingMark, urgent: () => boolean, check: () => void): Promise<void> {
+  /** Resolve when the work is done; `throwIfCancelled` throws if the wait is no longer needed. */
+  async waitFor(
+    mark: TimingMark,
+    isUrgent: () => boolean,
+    throwIfCancelled: () => void,
+  ): Promise<void> {
     const { gl } = this;
-    check();
+    throwIfCancelled();
     while (mark.fence && gl.getSyncParameter(mark.fence, gl.SYNC_STATUS) !== gl.SIGNALED) {
-      await waitForPoll(urgent() || isPageHidden());
-      check();
+      await waitForPoll(isUrgent() || isPageHidden());
+      throwIfCancelled();
     }
     gl.deleteSync(mark.fence);
   }
@@ -70,23 +74,23 @@ export class GpuClock {
   /** Milliseconds of all marked work, once it is done. */
   async elapsed(
     marks: readonly TimingMark[],
-    end: number,
-    check: () => void,
+    endedAt: number,
+    throwIfCancelled: () => void,
   ): Promise<MeasuredTime> {
-    const { gl, timer } = this;
-    const fence: MeasuredTime = { ms: end - (marks[0]?.start ?? end), clock: "fence" };
-    if (timer === null) return fence;
+    const { gl, timerExtension } = this;
+    const fence: MeasuredTime = { ms: endedAt - (marks[0]?.start ?? endedAt), clock: "fence" };
+    if (timerExtension === null) return fence;
     let ns = 0;
     for (const { query } of marks) {
       if (query === null) continue;
       while (!gl.getQueryParameter(query, gl.QUERY_RESULT_AVAILABLE)) {
         await waitForPoll(true);
-        check();
+        throwIfCancelled();
       }
       ns += Number(gl.getQueryParameter(query, gl.QUERY_RESULT));
       gl.deleteQuery(query);
     }
-    const disjoint = gl.getParameter(timer.GPU_DISJOINT_EXT);
+    const disjoint = gl.getParameter(timerExtension.GPU_DISJOINT_EXT);
     return disjoint || ns === 0 ? fence : { ms: ns / 1e6, clock: "gpu timer" };
   }
 }

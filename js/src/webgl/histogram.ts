@@ -1,13 +1,13 @@
 // Histograms: the GPU counts the values at or above each edge; bins are differences of these counts.
 import type { Value } from "../plan/schema.ts";
-import { channelGroupCount, planStrips } from "../plan/uniforms.ts";
-import { countOnCpu } from "../statistics/histogram_bins.ts";
+import { channelGroupCount, splitValueIntoStrips } from "../plan/uniforms.ts";
+import { countAboveEdges } from "../statistics/histogram_bins.ts";
 import type { GlDevice } from "./gl_device.ts";
 import { readWhenIdle } from "./gpu_clock.ts";
 import { COUNTS_SLOTS, PARTIAL_SUMS_SLOTS } from "./kernels.ts";
 import type { LazyPrograms } from "./lazy_programs.ts";
 import type { PlanObjects } from "./plan_objects.ts";
-import type { LinkedProgram } from "./programs.ts";
+import type { LinkedProgram } from "./program_cache.ts";
 import {
   createSurfaceFor,
   drawPasses,
@@ -24,7 +24,7 @@ const EDGES_PER_FRAGMENT = 16;
 const FRAGMENTS_PER_SUM = 256;
 
 /** Count the values of an image at or above each edge, of one channel or of all; resolves when the GPU has finished. */
-type EdgeCounter = (
+type BinEdgeCounter = (
   value: Value,
   image: number,
   channel: number | undefined,
@@ -32,11 +32,11 @@ type EdgeCounter = (
   edges: Float32Array,
 ) => Promise<readonly number[]>;
 
-/** `programs`: either COUNT_PROGRAMS or RESHAPED_COUNT_PROGRAMS. */
-export async function createEdgeCounter(
+/** `programs`: either HISTOGRAM_PROGRAMS or RESHAPED_HISTOGRAM_PROGRAMS. */
+export async function createBinEdgeCounter(
   device: GlDevice,
   programs: LazyPrograms,
-): Promise<EdgeCounter> {
+): Promise<BinEdgeCounter> {
   const { generation } = device;
   if (device.resources.renderFormat === "rgba16f") {
     return async (value, image, channel, objects, edges) => {
@@ -45,20 +45,20 @@ export async function createEdgeCounter(
       const [, c, h, w] = value.nchw;
       const [first, channels] = channel === undefined ? [0, c] : [channel, 1];
       const from = (image * c + first) * h * w;
-      return countOnCpu(
+      return countAboveEdges(
         objects.read(value.readback.draw_pass).subarray(from, from + channels * h * w),
         edges,
       );
     };
   }
-  const linked = await programs.ready();
+  const linked = await programs.getLinkedPrograms();
   return (value, image, channel, objects, edges) => {
     device.check(generation);
     if (edges.length === 0) return Promise.resolve([]);
     const [counts, partialSums] = linked as [LinkedProgram, LinkedProgram];
     const texture = objects.texture(value.texture);
     const groups = channel === undefined ? channelGroupCount(value) : 1;
-    const { stripCount, linesPerStrip } = planStrips(value);
+    const { stripCount, linesPerStrip } = splitValueIntoStrips(value);
     const parts = groups * stripCount;
     const each = Math.min(parts, FRAGMENTS_PER_SUM);
     const sums = Math.ceil(parts / each);
@@ -96,7 +96,11 @@ export async function createEdgeCounter(
         inputs: [texture, list],
         target: scratch,
         viewport: fullViewport(scratch),
-        uniforms: { nchw: [value.nchw], inputLayouts: value.layout_words, slotWords: counting },
+        uniforms: {
+          displayShapes: [value.nchw],
+          inputLayouts: value.layout_words,
+          slotWords: counting,
+        },
       },
       {
         linked: partialSums,

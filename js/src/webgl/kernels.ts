@@ -28,7 +28,7 @@ export function createKernel(
   samplers: readonly string[],
   { macros }: SlotMacros,
   constants: Readonly<Record<string, number>>,
-  ...parts: string[]
+  ...glslSources: string[]
 ) {
   const source = [
     ...Object.entries(constants).map(([word, value]) => `#define ${word} ${value}`),
@@ -36,7 +36,7 @@ export function createKernel(
     macros,
     ...samplers.map((sampler) => `uniform sampler2DArray ${sampler};`),
     common,
-    ...parts,
+    ...glslSources,
   ].join("\n");
   return { name, source, samplers };
 }
@@ -62,8 +62,8 @@ const minMaxKernel = (name: string, constants: Readonly<Record<string, number>>)
     reduction,
     minMax,
   );
-export const MIN_MAX = minMaxKernel("min max", {});
-export const RESHAPED_MIN_MAX = minMaxKernel("reshaped min max", RESHAPED_DEFINES);
+export const MIN_MAX_KERNEL = minMaxKernel("min max", {});
+export const RESHAPED_MIN_MAX_KERNEL = minMaxKernel("reshaped min max", RESHAPED_DEFINES);
 
 export const COMBINE_SLOTS = uniformSlots({
   batch: "int",
@@ -72,7 +72,7 @@ export const COMBINE_SLOTS = uniformSlots({
   /** The share of the new result; the rest is the older one in `before`. */
   share: "float",
 });
-export const COMBINE = createKernel(
+export const COMBINE_KERNEL = createKernel(
   "combine",
   ["a", "list", "before"],
   COMBINE_SLOTS,
@@ -140,14 +140,14 @@ export const CLASSES_SLOTS = uniformSlots({
 
 /** The vertex shader reads the range that a picture's maps share; the fragment shader does everything else. */
 function pictureKernel(
-  drawn: string,
-  named: SlotMacros,
+  fragmentGlsl: string,
+  slots: SlotMacros,
   constants: Readonly<Record<string, number>>,
 ) {
   const samplers = ["x0", "table", "maps", "ranges"];
   return {
-    ...createKernel("display", samplers, named, constants, display, reading, drawn),
-    vertex: createKernel("display", ["ranges"], named, { VERTEX: 1 }, display, picture).source,
+    ...createKernel("display", samplers, slots, constants, display, reading, fragmentGlsl),
+    vertex: createKernel("display", ["ranges"], slots, { VERTEX: 1 }, display, picture).source,
   };
 }
 /**
@@ -178,18 +178,18 @@ export const PARTIAL_SUMS_SLOTS = uniformSlots({
   /** Width of `a`. */
   width_before: "int",
 });
-const partialSumsKernel = (name: string, sums: 0 | 1) =>
+const partialSumsKernel = (name: string, addsAllTargets: 0 | 1) =>
   createKernel(
     name,
     ["a"],
     PARTIAL_SUMS_SLOTS,
-    { TARGETS: 4, SUMS: sums },
+    { TARGETS: 4, SUMS: addsAllTargets },
     targets,
     index,
     partialSums,
   );
-const PARTIAL_MOMENTS = partialSumsKernel("partial moments", 0);
-const PARTIAL_SUMS = partialSumsKernel("partial sums", 1);
+const PARTIAL_MOMENTS_KERNEL = partialSumsKernel("partial moments", 0);
+const PARTIAL_SUMS_KERNEL = partialSumsKernel("partial sums", 1);
 
 /** Statistics in two reductions, so that deviations are computed from the mean. */
 export const MOMENTS_SLOTS = uniformSlots({ work: "ivec4", width: "int", pixels: "float" });
@@ -211,7 +211,7 @@ const reductionKernels = (constants: Readonly<Record<string, number>>) => [
     reduction,
     minMax,
   ),
-  PARTIAL_MOMENTS,
+  PARTIAL_MOMENTS_KERNEL,
   createKernel(
     "deviations",
     ["x0", "a"],
@@ -222,7 +222,7 @@ const reductionKernels = (constants: Readonly<Record<string, number>>) => [
     reduction,
     deviations,
   ),
-  PARTIAL_SUMS,
+  PARTIAL_SUMS_KERNEL,
 ];
 export const REDUCTION_PROGRAMS = reductionKernels({});
 export const RESHAPED_REDUCTION_PROGRAMS = reductionKernels(RESHAPED_DEFINES);
@@ -238,7 +238,7 @@ export const COUNTS_SLOTS = uniformSlots({
   fragments: "int",
   filled: "int",
 });
-const countKernels = (constants: Readonly<Record<string, number>>) => [
+const createHistogramKernels = (constants: Readonly<Record<string, number>>) => [
   createKernel(
     "counts",
     ["x0", "edges"],
@@ -249,7 +249,7 @@ const countKernels = (constants: Readonly<Record<string, number>>) => [
     reduction,
     counts,
   ),
-  PARTIAL_SUMS,
+  PARTIAL_SUMS_KERNEL,
 ];
-export const COUNT_PROGRAMS = countKernels({});
-export const RESHAPED_COUNT_PROGRAMS = countKernels(RESHAPED_DEFINES);
+export const HISTOGRAM_PROGRAMS = createHistogramKernels({});
+export const RESHAPED_HISTOGRAM_PROGRAMS = createHistogramKernels(RESHAPED_DEFINES);

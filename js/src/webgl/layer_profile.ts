@@ -1,6 +1,11 @@
 // Times each layer by repeating its passes alone, with the best clock that this browser has.
 
-import { FLUENT_BUDGET, predictPassTimes, splitRun, waitForPoll } from "../plan/run_slices.ts";
+import {
+  predictPassTimes,
+  SMOOTH_SLICE_BUDGET,
+  splitRun,
+  waitForPoll,
+} from "../plan/run_slices.ts";
 import type { LayerTime, RunInfo } from "../plan/runtime.ts";
 import type { Pass } from "../plan/schema.ts";
 import type { GpuClock, MeasuredTime, TimingMark } from "./gpu_clock.ts";
@@ -15,9 +20,9 @@ import type { Runner } from "./runner.ts";
 const MIN_SAMPLE_MS = 3;
 const MAX_REPEATS = 64;
 /** The number of samples; the shortest counts, since other load on the machine only adds time. */
-const TRIES = 3;
+const SAMPLE_COUNT = 3;
 /** The number of samples with the wall clock, which includes all other load. */
-const WALL_TRIES = 8;
+const WALL_CLOCK_SAMPLE_COUNT = 8;
 /** If layers add up to more than a run, they were disturbed: layers and run are measured again, up to this often. */
 const MAX_ROUNDS = 4;
 
@@ -42,7 +47,10 @@ export async function profileLayers(
       if (signal.aborted) return run;
       const before = times.get(layer);
       // For a layer too long for one frame, one sample is enough.
-      if (before !== undefined && (before.passes === 0 || before.ms > FLUENT_BUDGET.maxUnslicedMs))
+      if (
+        before !== undefined &&
+        (before.passes === 0 || before.ms > SMOOTH_SLICE_BUDGET.maxUnslicedMs)
+      )
         continue;
       const time = await timeLayer(runner, layer, run.ms);
       if (before === undefined || time.ms < before.ms) {
@@ -57,9 +65,9 @@ export async function profileLayers(
 }
 
 /** Time the passes of one layer after a run, without edits; layer -1 has the passes of no layer and of all edits. */
-async function timeLayer(runner: Runner, layer: number, total: number): Promise<LayerTime> {
+async function timeLayer(runner: Runner, layer: number, runMs: number): Promise<LayerTime> {
   const all = runner.passes;
-  const expected = predictPassTimes(all, total);
+  const expected = predictPassTimes(all, runMs);
   const passes = all.filter((pass) => pass.layer === layer);
   const ms = all.reduce((s, pass, k) => s + (pass.layer === layer ? (expected[k] ?? 0) : 0), 0);
   if (passes.length === 0) return { ms: 0, clock: "wall", passes: 0, repeats: 0 };
@@ -67,7 +75,7 @@ async function timeLayer(runner: Runner, layer: number, total: number): Promise<
     const check = () => {
       runner.requireObjects();
     };
-    if (ms > FLUENT_BUDGET.maxUnslicedMs)
+    if (ms > SMOOTH_SLICE_BUDGET.maxUnslicedMs)
       return { ...(await timeInSlices(objects, clock, passes, ms, check)), repeats: 1 };
     if (clock.hasTimer) return timeByQuery(objects, clock, passes, ms, check);
     return timeByWallClock(objects, passes, check);
@@ -82,17 +90,17 @@ async function timeByQuery(
   objects: PlanObjects,
   clock: GpuClock,
   passes: readonly Pass[],
-  expected: number,
-  check: () => void,
+  expectedMs: number,
+  throwIfCancelled: () => void,
 ): Promise<RepeatedTime> {
-  const repeats = Math.min(MAX_REPEATS, Math.max(4, Math.ceil(MIN_SAMPLE_MS / expected)));
+  const repeats = Math.min(MAX_REPEATS, Math.max(4, Math.ceil(MIN_SAMPLE_MS / expectedMs)));
   let best: MeasuredTime | undefined;
-  for (let k = 0; k < TRIES; k++) {
+  for (let k = 0; k < SAMPLE_COUNT; k++) {
     clock.begin();
     for (let n = 0; n < repeats; n++) for (const pass of passes) objects.draw(pass);
     const mark = clock.end();
-    await clock.waitFor(mark, () => true, check);
-    const all = await clock.elapsed([mark], performance.now(), check);
+    await clock.waitFor(mark, () => true, throwIfCancelled);
+    const all = await clock.elapsed([mark], performance.now(), throwIfCancelled);
     if (best === undefined || all.ms < best.ms) best = all;
   }
   return { clock: best?.clock ?? "gpu timer", ms: (best?.ms ?? 0) / repeats, repeats };
@@ -102,7 +110,7 @@ async function timeByQuery(
 async function timeByWallClock(
   objects: PlanObjects,
   passes: readonly Pass[],
-  check: () => void,
+  throwIfCancelled: () => void,
 ): Promise<RepeatedTime> {
   const last = passes.at(-1);
   const once = (repeats: number): number => {
@@ -115,20 +123,20 @@ async function timeByWallClock(
     let least = Number.POSITIVE_INFINITY;
     for (let k = 0; k < tries; k++) {
       await waitForPoll(true); // let the page run between two blocking samples
-      check(); // the session may have been closed meanwhile
+      throwIfCancelled(); // the session may have been closed meanwhile
       least = Math.min(least, once(repeats));
     }
     return least;
   };
-  const empty = await best(0, TRIES); // the cost of waiting
+  const empty = await best(0, SAMPLE_COUNT); // the cost of waiting
   let repeats = 1;
-  let ms = await best(1, TRIES);
+  let ms = await best(1, SAMPLE_COUNT);
   while (ms - empty < MIN_SAMPLE_MS && repeats < MAX_REPEATS) {
     const each = Math.max(ms - empty, 0.1) / repeats;
     repeats = Math.min(MAX_REPEATS, Math.max(repeats + 1, Math.ceil((MIN_SAMPLE_MS * 1.2) / each)));
     ms = await best(repeats, 1);
   }
-  ms = Math.min(ms, await best(repeats, WALL_TRIES - 1));
+  ms = Math.min(ms, await best(repeats, WALL_CLOCK_SAMPLE_COUNT - 1));
   return { ms: Math.max(0, ms - empty) / repeats, clock: "wall", repeats };
 }
 
@@ -137,21 +145,21 @@ async function timeInSlices(
   objects: PlanObjects,
   clock: GpuClock,
   passes: readonly Pass[],
-  expected: number,
-  check: () => void,
+  expectedMs: number,
+  throwIfCancelled: () => void,
 ): Promise<MeasuredTime> {
   const marks: TimingMark[] = [];
   for (const slice of splitRun(
     passes,
-    predictPassTimes(passes, expected),
+    predictPassTimes(passes, expectedMs),
     () => false,
-    FLUENT_BUDGET,
+    SMOOTH_SLICE_BUDGET,
   )) {
     clock.begin();
     for (const { pass, band } of slice) objects.draw(pass, band);
     const mark = clock.end();
     marks.push(mark);
-    await clock.waitFor(mark, () => true, check);
+    await clock.waitFor(mark, () => true, throwIfCancelled);
   }
-  return clock.elapsed(marks, performance.now(), check);
+  return clock.elapsed(marks, performance.now(), throwIfCancelled);
 }

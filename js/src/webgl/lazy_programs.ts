@@ -3,7 +3,7 @@
 import type { ProgramSource } from "../plan/program_source.ts";
 import type { GlDevice } from "./gl_device.ts";
 import { waitForIdle } from "./gpu_clock.ts";
-import type { LinkedProgram } from "./programs.ts";
+import type { LinkedProgram } from "./program_cache.ts";
 import {
   createSurface,
   drawPasses,
@@ -18,19 +18,19 @@ export class LazyPrograms {
   private readonly generation: number;
   /** The number of render targets that the programs write. */
   private readonly targetCount: number;
-  private linked: Promise<readonly LinkedProgram[]> | undefined;
+  private linkTask: Promise<readonly LinkedProgram[]> | undefined;
 
-  constructor(device: GlDevice, sources: readonly ProgramSource[], layers = 4) {
+  constructor(device: GlDevice, sources: readonly ProgramSource[], targetCount = 4) {
     this.device = device;
     this.sources = sources;
     this.generation = device.generation;
-    this.targetCount = layers;
+    this.targetCount = targetCount;
   }
 
-  async ready(): Promise<readonly LinkedProgram[]> {
-    this.linked ??= this.build();
-    return await this.linked.catch((error: unknown) => {
-      this.linked = undefined; // a later attempt may find more memory
+  async getLinkedPrograms(): Promise<readonly LinkedProgram[]> {
+    this.linkTask ??= this.build();
+    return await this.linkTask.catch((error: unknown) => {
+      this.linkTask = undefined; // a later attempt may find more memory
       throw error;
     });
   }
@@ -72,7 +72,7 @@ export class LazyPrograms {
     const release = (linked: readonly LinkedProgram[]) => {
       if (device.generation === generation) device.programs.release(linked);
     };
-    this.linked?.then(release, () => undefined);
-    this.linked = undefined;
+    this.linkTask?.then(release, () => undefined);
+    this.linkTask = undefined;
   }
 }

@@ -6,20 +6,20 @@ import { waitForIdle } from "./gpu_clock.ts";
 import type { Runner } from "./runner.ts";
 
 /** The number of runs; the shortest counts, since other load on the machine only adds time. */
-const TRIES = 3;
+const MAX_RUNS = 3;
 /** Stop earlier once the runs have taken this long. */
-const MAX_TRIES_MS = 250;
+const MAX_TOTAL_MS = 250;
 
 /** Time the last run once more: see Session. */
 export async function measureRun(
   device: GlDevice,
   runner: Runner,
-  most: number,
+  maxMs: number,
 ): Promise<RunInfo | undefined> {
   let best: RunInfo | undefined;
-  for (let k = 0, spent = 0; k < TRIES && spent < MAX_TRIES_MS; k++) {
+  for (let k = 0, spent = 0; k < MAX_RUNS && spent < MAX_TOTAL_MS; k++) {
     await waitForIdle(device);
-    const run = runner.expectedMs > most ? undefined : await runner.remeasure();
+    const run = runner.expectedRunMs > maxMs ? undefined : await runner.remeasure();
     if (run === undefined) return undefined;
     spent += run.ms;
     if (run.isExclusive && run.ms < (best?.ms ?? Number.POSITIVE_INFINITY)) best = run;

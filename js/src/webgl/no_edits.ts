@@ -16,7 +16,7 @@ export type RunEdits = Pick<
   | "dispose"
   | "findValue"
   | "applyNext"
-  | "markKept"
+  | "markUneditedRun"
   | "detachResources"
   | "passes"
   | "restore"
@@ -56,11 +56,11 @@ export class NoEdits implements RunEdits {
 
   async restore(_: PlanObjects): Promise<void> {}
   applyNext(): void {}
-  markKept(): void {}
+  markUneditedRun(): void {}
   detachResources(): void {}
   dispose(): void {}
 }
 
 export type SessionEditsClass = new (
-  ...given: ConstructorParameters<typeof SessionEdits>
+  ...args: ConstructorParameters<typeof SessionEdits>
 ) => SessionEdits;

@@ -27,7 +27,7 @@ export const FLOAT_FORMATS = [
 ] as const;
 const SOFTWARE_RENDERERS = /swiftshader|llvmpipe|softpipe|software|basic render/i;
 /** The number of targets that WebGL 2 guarantees, and the most RGBA32F targets on Apple's GPUs. */
-const RENDER_TARGETS = 4;
+const RENDER_TARGET_COUNT = 4;
 
 const ATTRIBUTES: WebGLContextAttributes = {
   alpha: true,
@@ -99,9 +99,9 @@ function testFloatFormat(
   const texture = gl.createTexture();
   const framebuffer = gl.createFramebuffer();
   gl.bindTexture(gl.TEXTURE_2D_ARRAY, texture);
-  gl.texStorage3D(gl.TEXTURE_2D_ARRAY, 1, gl[format], 1, 1, RENDER_TARGETS);
+  gl.texStorage3D(gl.TEXTURE_2D_ARRAY, 1, gl[format], 1, 1, RENDER_TARGET_COUNT);
   gl.bindFramebuffer(gl.FRAMEBUFFER, framebuffer);
-  const targets = Array.from({ length: RENDER_TARGETS }, (_, k) => gl.COLOR_ATTACHMENT0 + k);
+  const targets = Array.from({ length: RENDER_TARGET_COUNT }, (_, k) => gl.COLOR_ATTACHMENT0 + k);
   for (const [k, target] of targets.entries()) {
     gl.framebufferTextureLayer(gl.FRAMEBUFFER, target, texture, 0, k);
   }

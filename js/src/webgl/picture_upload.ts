@@ -15,7 +15,7 @@ import { uniformSlots } from "../plan/uniform_slots.ts";
 import type { SlotWords } from "../plan/uniforms.ts";
 import type { GlDevice } from "./gl_device.ts";
 import { setNearestFilter } from "./gl_resources.ts";
-import type { LinkedProgram } from "./programs.ts";
+import type { LinkedProgram } from "./program_cache.ts";
 import pictureInput from "./shaders/picture_input.glsl";
 import resample from "./shaders/resample.glsl";
 import { createSurface, freeSurface, type Surface } from "./utility_passes.ts";
@@ -32,7 +32,7 @@ export type StagingTarget = Pick<Surface, "framebuffer" | "width" | "height">;
 /** A longer side would need more taps than llvmpipe's loops allow: they end silently after 65,535 iterations. */
 const MAX_PICTURE_SIDE = 2 ** 14;
 /** The picture's texture unit; unit 0 is used for tables and intermediate results. */
-const PICTURE_UNIT = 1;
+const PICTURE_TEXTURE_UNIT = 1;
 
 /** The uniforms are one array of three ivec4. */
 const SLOT_BANKS = { integers: { name: "n", firstWord: 0, vectorCount: 3 } };
@@ -59,11 +59,11 @@ const INPUT_SLOTS = uniformSlots(
   },
   SLOT_BANKS,
 );
-const RESAMPLE_SOURCE = `${RESAMPLE_SLOTS.macros}\n${resample}`;
+const RESAMPLE_GLSL = `${RESAMPLE_SLOTS.macros}\n${resample}`;
 const SAMPLERS = ["table", "source"];
 export const RESAMPLE_PROGRAMS: readonly ProgramSource[] = [
-  { name: "rows of a picture", source: `#define ROWS\n${RESAMPLE_SOURCE}`, samplers: SAMPLERS },
-  { name: "columns of a picture", source: RESAMPLE_SOURCE, samplers: SAMPLERS },
+  { name: "rows of a picture", source: `#define ROWS\n${RESAMPLE_GLSL}`, samplers: SAMPLERS },
+  { name: "columns of a picture", source: RESAMPLE_GLSL, samplers: SAMPLERS },
   {
     name: "input of a picture",
     source: `${INPUT_SLOTS.macros}\n${pictureInput}`,
@@ -83,11 +83,11 @@ interface PictureTexture {
 
 /** The resources of one fed input, valid for pictures of one size. */
 interface InputResources {
-  readonly size: string;
-  readonly source: PictureTexture;
-  readonly tables: readonly [WebGLTexture, WebGLTexture];
-  readonly rows: Surface;
-  readonly result: Surface;
+  readonly sizeKey: string;
+  readonly uploadedPicture: PictureTexture;
+  readonly tapTables: readonly [WebGLTexture, WebGLTexture];
+  readonly resampledRows: Surface;
+  readonly resampledPicture: Surface;
   /** The first picture row that is used. */
   readonly firstRow: number;
   /** Left, top, width and height of the picture in the input. */
@@ -109,8 +109,8 @@ export function pictureSize(picture: ImageSource): [number, number] {
 export class PictureUploader {
   private readonly device: GlDevice;
   private generation = -1;
-  private linked: readonly LinkedProgram[] = [];
-  private locations: readonly (WebGLUniformLocation | null)[] = [];
+  private linkedPrograms: readonly LinkedProgram[] = [];
+  private uniformLocations: readonly (WebGLUniformLocation | null)[] = [];
   /** By input key. */
   private readonly inputResources = new Map<string, InputResources>();
   /** Canvases, by input key, for pictures that cannot be uploaded as displayed. */
@@ -145,8 +145,8 @@ export class PictureUploader {
       return;
     }
     this.inputResources.clear();
-    this.linked = linked;
-    this.locations = linked.map(({ program }) => device.gl.getUniformLocation(program, "n"));
+    this.linkedPrograms = linked;
+    this.uniformLocations = linked.map(({ program }) => device.gl.getUniformLocation(program, "n"));
     this.generation = generation;
   }
 
@@ -162,7 +162,7 @@ export class PictureUploader {
       const upload = this.toUploadable(key, picture, size);
       const [width, height] = pictureSize(upload);
       const place = this.resourcesFor(input, width, height);
-      this.upload(place.source, upload);
+      this.upload(place.uploadedPicture, upload);
       this.draw(input, place, mirrored, staging);
     } catch (error) {
       this.canvases.delete(key); // a picture of another origin has tainted the canvas for good
@@ -186,7 +186,7 @@ export class PictureUploader {
   dispose(): void {
     this.isClosed = true;
     for (const key of [...this.inputResources.keys()]) this.freeInput(key);
-    if (this.isReady) this.device.programs.release(this.linked);
+    if (this.isReady) this.device.programs.release(this.linkedPrograms);
     this.generation = -1;
   }
 
@@ -223,7 +223,7 @@ export class PictureUploader {
   private resourcesFor(input: Input, width: number, height: number): InputResources {
     const size = `${width} ${height}`;
     const before = this.inputResources.get(input.key);
-    if (before?.size === size) return before;
+    if (before?.sizeKey === size) return before;
     this.freeResources(input.key);
     const place = this.createResources(input, width, height, size);
     this.inputResources.set(input.key, place);
@@ -241,17 +241,19 @@ export class PictureUploader {
     this.inputResources.delete(key);
     if (place === undefined || !this.isReady) return;
     const { resources } = this.device;
-    for (const texture of [place.source.texture, ...place.tables]) resources.freeTexture(texture);
-    for (const surface of [place.rows, place.result]) freeSurface(this.device, surface);
+    for (const texture of [place.uploadedPicture.texture, ...place.tapTables])
+      resources.freeTexture(texture);
+    for (const surface of [place.resampledRows, place.resampledPicture])
+      freeSurface(this.device, surface);
   }
 
   private createResources(
     input: Input,
     width: number,
     height: number,
-    size: string,
+    sizeKey: string,
   ): InputResources {
-    const { box, left, top, ...part } = fitPicture(input, [width, height]);
+    const { sourceBox, left, top, ...part } = fitPicture(input, [width, height]);
     const longest = this.device.capabilities.target.max_texture_size;
     if (Math.max(part.width, part.height) > longest) {
       throw new PlanError(
@@ -259,33 +261,38 @@ export class PictureUploader {
           `textures of ${longest} a side`,
       );
     }
-    const across = resampleTaps(width, box[0], box[2], part.width);
-    const down = resampleTaps(height, box[1], box[3], part.height);
-    const firstRow = Math.min(...down.firsts);
-    const last = Math.max(...down.firsts.map((one, k) => one + (down.counts[k] ?? 0)));
+    const across = resampleTaps(width, sourceBox[0], sourceBox[2], part.width);
+    const down = resampleTaps(height, sourceBox[1], sourceBox[3], part.height);
+    const firstRow = Math.min(...down.firstPixels);
+    const last = Math.max(...down.firstPixels.map((one, k) => one + (down.pixelCounts[k] ?? 0)));
     const tables = [this.createTapTable(across), this.createTapTable(down)] as const;
-    const rows = this.createSurface(part.width, last - firstRow);
-    const result = this.createSurface(part.width, part.height);
+    const resampledRows = this.createSurface(part.width, last - firstRow);
+    const resampledPicture = this.createSurface(part.width, part.height);
     return {
-      size,
-      source: this.createTexture(width, height),
-      tables: [tables[0].texture, tables[1].texture],
-      rows,
-      result,
+      sizeKey,
+      uploadedPicture: this.createTexture(width, height),
+      tapTables: [tables[0].texture, tables[1].texture],
+      resampledRows,
+      resampledPicture,
       firstRow,
       region: [left, top, part.width, part.height],
-      bytes: width * height * 4 + rows.bytes + result.bytes + tables[0].bytes + tables[1].bytes,
+      bytes:
+        width * height * 4 +
+        resampledRows.bytes +
+        resampledPicture.bytes +
+        tables[0].bytes +
+        tables[1].bytes,
     };
   }
 
   /** The tap table that resample.glsl reads. */
-  private createTapTable({ firsts, counts, weights }: ResampleTaps) {
+  private createTapTable({ firstPixels, pixelCounts, weights }: ResampleTaps) {
     const { resources } = this.device;
-    const width = 1 + Math.ceil(Math.max(...counts) / 4);
-    const size = { width, height: firsts.length, layers: 1 };
+    const width = 1 + Math.ceil(Math.max(...pixelCounts) / 4);
+    const size = { width, height: firstPixels.length, layers: 1 };
     const data = new Float32Array(width * size.height * 4);
     for (const [k, own] of weights.entries()) {
-      data.set([firsts[k] ?? 0, own.length], k * width * 4);
+      data.set([firstPixels[k] ?? 0, own.length], k * width * 4);
       data.set(own, (k * width + 1) * 4);
     }
     const texture = resources.createTexture(size, "rgba32f");
@@ -315,8 +322,9 @@ export class PictureUploader {
 
   private bindTexture(texture: WebGLTexture): void {
     const { gl, state } = this.device;
-    if (state.activeUnit !== PICTURE_UNIT) gl.activeTexture(gl.TEXTURE0 + PICTURE_UNIT);
-    state.activeUnit = PICTURE_UNIT;
+    if (state.activeUnit !== PICTURE_TEXTURE_UNIT)
+      gl.activeTexture(gl.TEXTURE0 + PICTURE_TEXTURE_UNIT);
+    state.activeUnit = PICTURE_TEXTURE_UNIT;
     gl.bindTexture(gl.TEXTURE_2D, texture);
   }
 
@@ -333,14 +341,17 @@ export class PictureUploader {
 
   private draw(
     input: Input,
-    place: InputResources,
+    resources: InputResources,
     mirrored: boolean,
     staging: StagingTarget,
   ): void {
-    const { source, tables, rows, result, region } = place;
+    const { uploadedPicture, tapTables, resampledRows, resampledPicture, region } = resources;
     const sides = channelsAndSize(input);
-    const { firstRow } = place;
-    const across = RESAMPLE_SLOTS.fill({ first: firstRow, mirrored: mirrored ? -source.width : 0 });
+    const { firstRow } = resources;
+    const across = RESAMPLE_SLOTS.fill({
+      first: firstRow,
+      mirrored: mirrored ? -uploadedPicture.width : 0,
+    });
     const down = RESAMPLE_SLOTS.fill({ first: firstRow, mirrored: 0 });
     const stored = INPUT_SLOTS.fill({
       size: sides,
@@ -349,27 +360,27 @@ export class PictureUploader {
       channels_last: Number(input.layout === "NHWC"),
       white: input.dtype === "uint8" ? 255 : 1,
     });
-    this.drawPass(0, [tables[0]], rows, across);
-    this.drawPass(1, [tables[1], rows.texture], result, down);
-    this.drawPass(2, [result.texture], staging, stored);
+    this.drawPass(0, [tapTables[0]], resampledRows, across);
+    this.drawPass(1, [tapTables[1], resampledRows.texture], resampledPicture, down);
+    this.drawPass(2, [resampledPicture.texture], staging, stored);
   }
 
   private drawPass(
-    index: number,
+    programIndex: number,
     inputs: readonly WebGLTexture[],
     { framebuffer, width, height }: StagingTarget,
-    numbers: SlotWords,
+    slotWords: SlotWords,
   ): void {
     const { gl, state } = this.device;
-    const linked = this.linked[index];
+    const linked = this.linkedPrograms[programIndex];
     if (linked === undefined) throw new Error("a picture is taken before its programs are here");
     state.setScissor(undefined);
     state.useProgram(linked.program);
     state.bindTextures(inputs);
     state.bindFramebuffer(framebuffer);
     state.setViewport(0, 0, width, height);
-    for (const { word, values } of numbers) this.uniformWords.set(values, word);
-    gl.uniform4iv(this.locations[index] ?? null, this.uniformWords);
+    for (const { word, values } of slotWords) this.uniformWords.set(values, word);
+    gl.uniform4iv(this.uniformLocations[programIndex] ?? null, this.uniformWords);
     gl.drawArrays(gl.TRIANGLES, 0, 3);
     linked.hasDrawn = true;
   }

@@ -1,16 +1,16 @@
 // A Plan's objects on the GPU: programs, textures, framebuffers, uniforms; and the draw of one pass.
 
 import { textureBytes } from "../plan/check_plan.ts";
-import { type Band, type Patch, PlanError, type Progress } from "../plan/runtime.ts";
+import { type Patch, PlanError, type Progress, type TexelSpan } from "../plan/runtime.ts";
 import { type Pass, type PlanHeader, type Texture, UNIFORM_BYTES } from "../plan/schema.ts";
 import type { GlDevice } from "./gl_device.ts";
 import { waitForFence, waitForIdle } from "./gpu_clock.ts";
 import type { StagingTarget } from "./picture_upload.ts";
-import { type LinkedProgram, PASS_BINDING } from "./programs.ts";
-import { readAsync } from "./utility_passes.ts";
+import { type LinkedProgram, PASS_BINDING } from "./program_cache.ts";
+import { startReadback } from "./utility_passes.ts";
 
 /** Milliseconds of uploads after which the page waits for the GPU and can draw a frame. */
-const UPLOAD_MS = 16;
+const MAX_UPLOAD_BURST_MS = 16;
 
 /** A Plan's weights by index. */
 export interface WeightSource {
@@ -25,10 +25,10 @@ export class PlanObjects {
   /** The generation of the context that the objects belong to. */
   readonly generation: number;
   private readonly plan: PlanHeader;
-  private readonly sizes: Texture[];
+  private readonly textureSizes: Texture[];
   private readonly textures: WebGLTexture[] = [];
   /** Indices of added textures that were freed. */
-  private readonly freeIndices: number[] = [];
+  private readonly freeTextureIndices: number[] = [];
   /** The number of the Plan's own programs. */
   private readonly planProgramCount: number;
   /** Weights that another session has already uploaded. */
@@ -36,9 +36,9 @@ export class PlanObjects {
   /** State textures, which are never shared with other sessions. */
   private readonly carryTargets: ReadonlySet<number>;
   private readonly framebuffers = new Map<number, WebGLFramebuffer>();
-  private readonly uniforms: WebGLBuffer;
+  private readonly uniformBuffer: WebGLBuffer;
   /** The uniforms of passes with added programs. */
-  private addedUniforms: WebGLBuffer | undefined;
+  private addedUniformBuffer: WebGLBuffer | undefined;
 
   private constructor(
     device: GlDevice,
@@ -53,11 +53,11 @@ export class PlanObjects {
     this.programs = [...programs];
     this.planProgramCount = programs.length;
     const { resources } = device;
-    this.sizes = resources.supportedTextures(plan, this.allPasses());
-    this.uniforms = resources.createBuffer(uniforms, "STATIC_DRAW");
+    this.textureSizes = resources.supportedTextures(plan, this.allPasses());
+    this.uniformBuffer = resources.createBuffer(uniforms, "STATIC_DRAW");
     this.carryTargets = new Set(plan.carries.map(({ target }) => target));
     const hashes = new Map(plan.weights.map(({ texture }, k) => [texture, weights.weightHash(k)]));
-    for (const [k, size] of this.sizes.entries()) {
+    for (const [k, size] of this.textureSizes.entries()) {
       const hash = this.carryTargets.has(k) ? undefined : hashes.get(k);
       const shared = hash === undefined ? undefined : device.sharedTextures.acquire(hash, size);
       if (shared !== undefined) this.sharedWeights.add(k);
@@ -95,21 +95,21 @@ export class PlanObjects {
   }
 
   get bytes(): number {
-    return textureBytes(this.sizes) + this.plan.uniform_bytes;
+    return textureBytes(this.textureSizes) + this.plan.uniform_bytes;
   }
 
   /** The size and format of a texture. */
-  size(index: number): Texture {
-    const size = this.sizes[index];
+  textureSize(index: number): Texture {
+    const size = this.textureSizes[index];
     if (size === undefined) throw new PlanError(`the Plan has no texture ${index}`);
     return size;
   }
 
   /** Add a texture, numbered after the Plan's textures. Does not check for sufficient memory. */
   addTexture(size: Texture): number {
-    const index = this.freeIndices.pop() ?? this.textures.length;
+    const index = this.freeTextureIndices.pop() ?? this.textures.length;
     this.textures[index] = this.device.resources.createTexture(size, size.format);
-    this.sizes[index] = size;
+    this.textureSizes[index] = size;
     return index;
   }
 
@@ -120,8 +120,8 @@ export class PlanObjects {
     if (framebuffer !== undefined) resources.freeFramebuffer(framebuffer);
     this.framebuffers.delete(index);
     resources.freeTexture(this.texture(index));
-    this.sizes[index] = { ...this.size(index), width: 0 };
-    this.freeIndices.push(index);
+    this.textureSizes[index] = { ...this.textureSize(index), width: 0 };
+    this.freeTextureIndices.push(index);
   }
 
   /** Add a program, numbered after the Plan's programs; this object releases it. */
@@ -141,8 +141,8 @@ export class PlanObjects {
    */
   writeAddedUniforms(blocks: Uint8Array, from = 0, to = blocks.length): void {
     const { gl, resources } = this.device;
-    this.addedUniforms ??= resources.createBuffer(0, "DYNAMIC_DRAW");
-    gl.bindBuffer(gl.UNIFORM_BUFFER, this.addedUniforms);
+    this.addedUniformBuffer ??= resources.createBuffer(0, "DYNAMIC_DRAW");
+    gl.bindBuffer(gl.UNIFORM_BUFFER, this.addedUniformBuffer);
     if (from === 0 && to === blocks.length) {
       gl.bufferData(gl.UNIFORM_BUFFER, blocks, gl.DYNAMIC_DRAW);
     } else gl.bufferSubData(gl.UNIFORM_BUFFER, from, blocks, from, to - from);
@@ -161,33 +161,36 @@ export class PlanObjects {
 
   /** Replace a weight, sharing the new data under its hash if it has one; other users of the old data keep it. */
   replaceWeight(index: number, data: Float32Array, hash: string): void {
-    const size = this.sizes[index];
+    const size = this.textureSizes[index];
     if (size === undefined) throw new PlanError(`the Plan has no texture ${index}`);
     this.textures[index] = this.device.sharedTextures.makeExclusive(this.texture(index), size);
     this.write(index, data);
     this.shareWeight(hash, index);
   }
 
-  /** Upload a rectangle of a weight; if others share the texture, upload all of `rows` into a separate texture. */
-  patchWeight(patch: Patch, rows: () => Float32Array): void {
-    const size = this.sizes[patch.texture];
+  /**
+   * Upload a rectangle of a weight; if others share the texture, upload all rows, from `getRows`, into a separate
+   * texture.
+   */
+  patchWeight(patch: Patch, getRows: () => Float32Array): void {
+    const size = this.textureSizes[patch.texture];
     if (size === undefined) throw new PlanError(`the Plan has no texture ${patch.texture}`);
     const { sharedTextures, resources } = this.device;
     const old = this.texture(patch.texture);
     const own = sharedTextures.makeExclusive(old, size);
     this.textures[patch.texture] = own;
     if (own === old) resources.uploadPatch(own, patch);
-    else this.write(patch.texture, rows());
+    else this.write(patch.texture, getRows());
   }
 
   /** A texture as a render target. */
   stagingTarget(index: number): StagingTarget {
-    return { framebuffer: this.framebuffer(index), ...this.size(index) };
+    return { framebuffer: this.framebuffer(index), ...this.textureSize(index) };
   }
 
   /** Copy a texture to another one of the same size and format. */
   copy(source: number, target: number): void {
-    const size = this.sizes[source];
+    const size = this.textureSizes[source];
     if (size === undefined) throw new PlanError(`the Plan has no texture ${source}`);
     this.device.resources.copyTexture(this.framebuffer(source), this.texture(target), size);
   }
@@ -203,7 +206,9 @@ export class PlanObjects {
     state.setViewport(0, 0, pass.viewport[0], pass.viewport[1]);
     state.setScissor(band);
     const uniforms =
-      pass.program < this.planProgramCount ? this.uniforms : (this.addedUniforms ?? this.uniforms);
+      pass.program < this.planProgramCount
+        ? this.uniformBuffer
+        : (this.addedUniformBuffer ?? this.uniformBuffer);
     state.bindUniforms(PASS_BINDING, uniforms, pass.uniforms, UNIFORM_BYTES);
     gl.drawArrays(gl.TRIANGLES, 0, 3);
     linked.hasDrawn = true;
@@ -220,12 +225,12 @@ export class PlanObjects {
   }
 
   /** Draw bands of `pass`; the returned function reads their texels, once the GPU has finished. */
-  sample(pass: Pass, bands: readonly Band[]): () => Float32Array<ArrayBuffer> {
+  sample(pass: Pass, spans: readonly TexelSpan[]): () => Float32Array<ArrayBuffer> {
     const { gl } = this.device;
-    const texels = bands.reduce((sum, [, , width, height = 1]) => sum + width * height, 0);
-    return readAsync(this.device, texels * 4, () => {
+    const texels = spans.reduce((sum, [, , width, height = 1]) => sum + width * height, 0);
+    return startReadback(this.device, texels * 4, () => {
       let at = 0;
-      for (const [x, y, width, height = 1] of bands) {
+      for (const [x, y, width, height = 1] of spans) {
         this.draw(pass, [x, y, width, height]);
         gl.readPixels(x, y, width, height, gl.RGBA, gl.FLOAT, at);
         at += width * height * 16;
@@ -239,9 +244,9 @@ export class PlanObjects {
    */
   readTextureRows(index: number): () => Float32Array<ArrayBuffer> {
     const { gl, state } = this.device;
-    const { width, height, layers } = this.size(index);
+    const { width, height, layers } = this.textureSize(index);
     const bytes = width * height * 16;
-    return readAsync(this.device, (bytes / 4) * layers, () => {
+    return startReadback(this.device, (bytes / 4) * layers, () => {
       state.bindFramebuffer(this.framebuffer(index));
       for (let layer = 0; layer < layers; layer++) {
         gl.readBuffer(gl.COLOR_ATTACHMENT0 + layer);
@@ -257,10 +262,10 @@ export class PlanObjects {
     const { resources } = device;
     for (const framebuffer of this.framebuffers.values()) resources.freeFramebuffer(framebuffer);
     for (const [index, texture] of this.textures.entries()) {
-      if (!this.freeIndices.includes(index)) device.sharedTextures.release(texture);
+      if (!this.freeTextureIndices.includes(index)) device.sharedTextures.release(texture);
     }
-    resources.freeBuffer(this.uniforms);
-    if (this.addedUniforms !== undefined) resources.freeBuffer(this.addedUniforms);
+    resources.freeBuffer(this.uniformBuffer);
+    if (this.addedUniformBuffer !== undefined) resources.freeBuffer(this.addedUniformBuffer);
     device.programs.release(this.programs.filter((one) => one !== undefined));
   }
 
@@ -276,7 +281,7 @@ export class PlanObjects {
   private framebuffer(index: number): WebGLFramebuffer {
     let framebuffer = this.framebuffers.get(index);
     if (framebuffer === undefined) {
-      const { layers, format } = this.sizes[index] ?? {};
+      const { layers, format } = this.textureSizes[index] ?? {};
       framebuffer = this.device.resources.createFramebuffer(
         this.texture(index),
         layers ?? 1,
@@ -297,7 +302,7 @@ export class PlanObjects {
       onProgress({ stage: "upload", done, total });
       if (this.sharedWeights.has(texture)) continue;
       for (const _ of this.uploadChunks(texture, weights.weightData(done))) {
-        if (performance.now() - since < UPLOAD_MS) continue;
+        if (performance.now() - since < MAX_UPLOAD_BURST_MS) continue;
         // The browser's command buffer is limited: beyond its limit a call would block the page until there is space.
         await waitForFence(this.device);
         this.device.check(this.generation);
@@ -310,13 +315,13 @@ export class PlanObjects {
 
   /** Share a texture with other sessions, unless it is state that changes with each step. */
   private shareWeight(hash: string, index: number): void {
-    const size = this.sizes[index];
+    const size = this.textureSizes[index];
     if (size === undefined || this.carryTargets.has(index)) return;
     this.device.sharedTextures.share(hash, size, this.texture(index));
   }
 
   private uploadChunks(index: number, data: Float32Array): Iterable<number> {
-    const size = this.sizes[index];
+    const size = this.textureSizes[index];
     const texels = size === undefined ? 0 : size.width * size.height * size.layers;
     if (size === undefined || data.length !== texels * 4) {
       throw new PlanError(`texture ${index} takes ${texels * 4} numbers, not ${data.length}`);

@@ -1,7 +1,7 @@
 // Reads values back from the GPU: a whole value, or parts of it.
 
-import { DIRECT_READ } from "../plan/derived_values.ts";
-import { type Band, PlanError } from "../plan/runtime.ts";
+import { DIRECT_READ_PROGRAM } from "../plan/derived_values.ts";
+import { PlanError, type TexelSpan } from "../plan/runtime.ts";
 import type { Value } from "../plan/schema.ts";
 import { readWhenIdle, waitForFence } from "./gpu_clock.ts";
 import type { Runner } from "./runner.ts";
@@ -12,8 +12,9 @@ export async function readValue(runner: Runner, key: string): Promise<Float32Arr
   await warmUp(runner, value);
   return runner.whenFresh(value, (objects) => {
     const now = runner.findValue(key); // an edit may have moved it to another texture
-    const step = runner.readPass(now);
-    if (step.program === DIRECT_READ) return objects.read(step).filter((_, k) => k % 4 === 0);
+    const step = runner.readbackPass(now);
+    if (step.program === DIRECT_READ_PROGRAM)
+      return objects.read(step).filter((_, k) => k % 4 === 0);
     objects.draw(step);
     const data = objects.read(step);
     return data.length === now.readback.count ? data : data.slice(0, now.readback.count);
@@ -24,18 +25,18 @@ export async function readValue(runner: Runner, key: string): Promise<Float32Arr
 export async function sampleValue(
   runner: Runner,
   key: string,
-  bands: readonly Band[],
+  spans: readonly TexelSpan[],
 ): Promise<Float32Array<ArrayBuffer>> {
   const value = runner.findValue(key);
   const [width, height] = value.readback.draw_pass.viewport;
-  const inside = bands.every(
+  const inside = spans.every(
     ([x, y, w, h = 1]) => w >= 1 && h >= 1 && x + w <= width && y + h <= height,
   );
   if (!inside) throw new PlanError(`there are ${width} × ${height} texels of ${key} to sample`);
   await warmUp(runner, value);
   return runner.whenFresh(value, (objects) => {
     // Always read, even if a new input makes the data useless: reading also frees its buffer.
-    const read = objects.sample(runner.readPass(runner.findValue(key)), bands);
+    const read = objects.sample(runner.readbackPass(runner.findValue(key)), spans);
     const data = readWhenIdle(runner.device, read);
     data.catch(() => undefined);
     return data;

@@ -3,7 +3,12 @@
 import { Carries } from "../plan/carries.ts";
 import { checkPlan } from "../plan/check_plan.ts";
 import { formatList } from "../plan/error_text.ts";
-import { FLUENT_BUDGET, predictPassTimes, splitRun, URGENT_BUDGET } from "../plan/run_slices.ts";
+import {
+  predictPassTimes,
+  SMOOTH_SLICE_BUDGET,
+  splitRun,
+  URGENT_SLICE_BUDGET,
+} from "../plan/run_slices.ts";
 import { RunTimeEstimate } from "../plan/run_time_estimate.ts";
 import {
   ContextLostError,
@@ -22,8 +27,13 @@ import { GpuClock, readWhenIdle } from "./gpu_clock.ts";
 import { NoEdits, type RunEdits, type SessionEditsClass } from "./no_edits.ts";
 import { PictureUploader } from "./picture_upload.ts";
 import { PlanObjects } from "./plan_objects.ts";
+import {
+  type ReadbackCallback,
+  type Submission,
+  submitAndWait,
+  submitSlices,
+} from "./run_submission.ts";
 import type { SessionEdits } from "./session_edits.ts";
-import { type ReadbackCallback, type Submission, submitAndWait, submitSlices } from "./submit.ts";
 import { UploadQueue } from "./upload_queue.ts";
 
 /**
@@ -35,7 +45,7 @@ const MAX_BLOCKING_MS = 16;
 
 interface ActiveRun {
   /** The write version that it computes. */
-  version: number;
+  writeVersion: number;
   isUrgent: boolean;
   /** The run recomputes current values, only to measure its time. */
   readonly isRemeasure: boolean;
@@ -77,7 +87,7 @@ export class Runner {
   private readonly noEdits: NoEdits;
   private readonly estimate: RunTimeEstimate;
   /** The write version whose values the textures hold, by section. */
-  private readonly shownVersions: number[];
+  private readonly computedVersions: number[];
   /** The write version that the last run computed. */
   private lastVersion = -1;
   private activeRun: ActiveRun | undefined;
@@ -91,18 +101,18 @@ export class Runner {
     device: GlDevice,
     plan: PlanHeader,
     uniforms: Uint8Array,
-    pending: UploadQueue,
+    uploads: UploadQueue,
   ) {
     this.device = device;
     this.plan = plan;
     this.uniforms = uniforms;
-    this.uploads = pending;
+    this.uploads = uploads;
     this.sections = new Sections(plan);
     this.carries = new Carries(plan);
     this.noEdits = new NoEdits(plan, this.sections);
     this.estimate = new RunTimeEstimate(plan.passes);
-    this.shownVersions = plan.sections.map(() => -1);
-    this.lastSections = this.sections.defaults;
+    this.computedVersions = plan.sections.map(() => -1);
+    this.lastSections = this.sections.defaultSections;
     this.clock = new GpuClock(device.gl, device.capabilities.isSoftware);
     this.removeListener = device.onRebuild(() => this.rebuild());
   }
@@ -141,12 +151,12 @@ export class Runner {
 
   setWeight(texture: number, data: Float32Array, hash?: string): void {
     this.uploads.setWeight(texture, data, hash);
-    this.carries.discardRuns();
+    this.carries.discardUncommittedRuns();
   }
 
   patchWeight(patch: Patch): void {
     this.uploads.patchWeight(patch);
-    this.carries.discardRuns();
+    this.carries.discardUncommittedRuns();
   }
 
   commit(): void {
@@ -173,7 +183,7 @@ export class Runner {
     if (activeRun === undefined) return this.startRun(options, sections).result;
     const steps = this.carries.hasPendingCopies && !options.keepState;
     const has = sections.every((one) => activeRun.sections.includes(one));
-    if (activeRun.version === this.uploads.version && has && !steps) {
+    if (activeRun.writeVersion === this.uploads.writeVersion && has && !steps) {
       activeRun.isUrgent ||= options.urgent ?? false;
       return activeRun.result;
     }
@@ -185,7 +195,7 @@ export class Runner {
       this.queuedRun = undefined;
       return this.requestRun(
         queuedRun?.options ?? {},
-        queuedRun?.sections ?? this.sections.defaults,
+        queuedRun?.sections ?? this.sections.defaultSections,
       );
     };
     this.queuedRun = {
@@ -197,7 +207,7 @@ export class Runner {
   }
 
   /** The expected milliseconds of the last run, as far as known. */
-  get expectedMs(): number {
+  get expectedRunMs(): number {
     return this.estimate.lowerBoundMs(this.lastSections, this.edits.passes(this.lastSections));
   }
 
@@ -215,7 +225,7 @@ export class Runner {
   }
 
   private isUpToDate(sections: readonly number[]): boolean {
-    return sections.every((one) => this.shownVersions[one] === this.uploads.version);
+    return sections.every((one) => this.computedVersions[one] === this.uploads.writeVersion);
   }
 
   get edits(): RunEdits {
@@ -226,12 +236,18 @@ export class Runner {
    * The edits, created on first use. The caller passes their class, so that runtime.js does not contain the code of
    * edits.
    */
-  openEdits(Made: SessionEditsClass): SessionEdits {
+  openEdits(EditsClass: SessionEditsClass): SessionEdits {
     if (this.isClosed) throw new SessionClosed("this session was closed");
     const changed = () => {
-      this.uploads.version += 1;
+      this.uploads.writeVersion += 1;
     };
-    this.sessionEdits ??= new Made(this.device, this.plan, this.sections, changed, this.objects);
+    this.sessionEdits ??= new EditsClass(
+      this.device,
+      this.plan,
+      this.sections,
+      changed,
+      this.objects,
+    );
     return this.sessionEdits;
   }
 
@@ -242,8 +258,8 @@ export class Runner {
   }
 
   /** The version of inputs, weights and state, independent of edits. */
-  private get unchangedVersion(): number {
-    return this.uploads.version - this.edits.changeCount;
+  private get uneditedVersion(): number {
+    return this.uploads.writeVersion - this.edits.changeCount;
   }
 
   /** Update values that only observe others: by their own passes if the observed values are current, else by a run. */
@@ -270,11 +286,11 @@ export class Runner {
 
   /** All passes of a run, with edits. */
   get passes(): readonly Pass[] {
-    return this.edits.passes(this.sections.defaults);
+    return this.edits.passes(this.sections.defaultSections);
   }
 
   /** The pass that reads a value back; a committed state is in another texture until the next run. */
-  readPass({ readback }: Value): Pass {
+  readbackPass({ readback }: Value): Pass {
     return this.carries.redirectReads(readback.draw_pass);
   }
 
@@ -299,9 +315,9 @@ export class Runner {
         break;
       }
       activeRun.isUrgent = true;
-      const { version } = activeRun;
+      const { writeVersion } = activeRun;
       const failed = (error: unknown) => {
-        if (version === this.uploads.version) throw error;
+        if (writeVersion === this.uploads.writeVersion) throw error;
       };
       await activeRun.result.then(() => undefined, failed);
     }
@@ -316,17 +332,17 @@ export class Runner {
    */
   async runExclusive<T>(work: (objects: PlanObjects, clock: GpuClock) => Promise<T>): Promise<T> {
     await this.buildTask;
-    const { defaults } = this.sections;
-    while (this.activeRun !== undefined || !this.isUpToDate(defaults))
+    const { defaultSections } = this.sections;
+    while (this.activeRun !== undefined || !this.isUpToDate(defaultSections))
       await this.run({ keepState: true });
     const { lastRun } = this;
     if (lastRun === undefined) throw new PlanError("nothing was run yet");
-    const { version } = this.uploads;
+    const { writeVersion } = this.uploads;
     const activeRun: ActiveRun = {
-      version,
+      writeVersion,
       isUrgent: false,
       isRemeasure: true,
-      sections: defaults,
+      sections: defaultSections,
       result: NEVER_RESOLVES,
     };
     this.activeRun = activeRun;
@@ -346,13 +362,16 @@ export class Runner {
   private async restoreValues(activeRun: ActiveRun): Promise<void> {
     const { length } = this.plan.passes;
     if (length === new Set(this.plan.passes.map(({ output }) => output)).size) return;
-    this.shownVersions.fill(-1);
+    this.computedVersions.fill(-1);
     if (this.carries.isEmpty) return;
-    const passes = this.edits.passes(this.sections.defaults);
-    const ms = predictPassTimes(passes, this.estimate.expectedMs(this.sections.defaults, passes));
+    const passes = this.edits.passes(this.sections.defaultSections);
+    const ms = predictPassTimes(
+      passes,
+      this.estimate.expectedMs(this.sections.defaultSections, passes),
+    );
     await submitSlices(
-      splitRun(passes, ms, () => false, FLUENT_BUDGET),
-      this.submission(activeRun, this.requireObjects()),
+      splitRun(passes, ms, () => false, SMOOTH_SLICE_BUDGET),
+      this.createSubmission(activeRun, this.requireObjects()),
     );
   }
 
@@ -388,7 +407,7 @@ export class Runner {
 
   private async build(onProgress: OnProgress): Promise<void> {
     const { device, uploads, plan } = this;
-    const reads = await device.readSpeed();
+    const reads = await device.getTextureReadSpeed();
     if (this.isClosed) throw new SessionClosed("this session was closed");
     this.estimate.calibrate(reads.readsPerMs);
     uploads.markAllDirty();
@@ -405,7 +424,7 @@ export class Runner {
   private async rebuild(): Promise<void> {
     this.objects = undefined;
     this.edits.detachResources();
-    this.shownVersions.fill(-1);
+    this.computedVersions.fill(-1);
     this.carries.reset();
     this.activeRun = undefined; // it fails at its next check
     this.queuedRun = undefined;
@@ -415,7 +434,7 @@ export class Runner {
     await this.onRebuilt();
     if (this.sequence === 0) return;
     await this.run({ urgent: true });
-    this.carries.discardRuns(); // the repeated run is no step of the state
+    this.carries.discardUncommittedRuns(); // the repeated run is no step of the state
   }
 
   /** `readBack` reads back and blocks: if the run is waited for synchronously anyway, this replaces the wait. */
@@ -425,12 +444,12 @@ export class Runner {
     readBack?: ReadbackCallback,
     isRemeasure = false,
   ): ActiveRun {
-    const { version } = this.uploads;
+    const { writeVersion } = this.uploads;
     // Textures that layers share hold outdated values meanwhile.
-    if (isRemeasure) for (const one of sections) this.shownVersions[one] = -1;
+    if (isRemeasure) for (const one of sections) this.computedVersions[one] = -1;
     const { urgent: isUrgent = false } = options;
     const activeRun: ActiveRun = {
-      version,
+      writeVersion,
       isUrgent,
       isRemeasure,
       sections,
@@ -463,18 +482,18 @@ export class Runner {
       throw new PlanError(`nothing was written to input ${formatList(missingInputs)} yet`);
     if (
       this.carries.hasPendingCopies &&
-      !(options.keepState && this.lastVersion === this.uploads.version)
+      !(options.keepState && this.lastVersion === this.uploads.writeVersion)
     ) {
       this.carries.copyCommitted(objects);
-      this.uploads.version += 1; // all values that depend on the state are outdated
+      this.uploads.writeVersion += 1; // all values that depend on the state are outdated
     }
     this.edits.applyNext(objects);
     const inputs = this.uploads.flush(objects, this.pictureUploader);
-    activeRun.version = this.lastVersion = this.uploads.version;
+    activeRun.writeVersion = this.lastVersion = this.uploads.writeVersion;
     const needed = this.sections.requiredSections(activeRun.sections);
-    const uneditedPasses = this.edits.uneditedPasses(needed, this.unchangedVersion);
+    const uneditedPasses = this.edits.uneditedPasses(needed, this.uneditedVersion);
     // Unedited passes overwrite the edited values of all required sections, so these sections run again.
-    if (uneditedPasses.length > 0) activeRun.uneditedVersion = this.unchangedVersion;
+    if (uneditedPasses.length > 0) activeRun.uneditedVersion = this.uneditedVersion;
     const sections = needed.filter(
       (one) =>
         uneditedPasses.length > 0 || activeRun.sections.includes(one) || !this.isUpToDate([one]),
@@ -487,18 +506,18 @@ export class Runner {
     const ms = predictPassTimes(passes, this.estimate.expectedMs(sections, own));
     const before = this.estimate.measuredMs(sections, own);
     // Pipeline build times are unpredictable, and slices in flight at the end block the page: runs that build pipelines
-    // use FLUENT_BUDGET.
+    // use SMOOTH_SLICE_BUDGET.
     const slices = splitRun(
       passes,
       ms,
       isFirst,
-      activeRun.isUrgent && !hasBuiltPipelines ? URGENT_BUDGET : FLUENT_BUDGET,
+      activeRun.isUrgent && !hasBuiltPipelines ? URGENT_SLICE_BUDGET : SMOOTH_SLICE_BUDGET,
     );
-    const atOnce = activeRun.isUrgent ? URGENT_BUDGET.maxUnslicedMs : MAX_BLOCKING_MS;
+    const atOnce = activeRun.isUrgent ? URGENT_SLICE_BUDGET.maxUnslicedMs : MAX_BLOCKING_MS;
     const known = before !== undefined && before < atOnce && !hasBuiltPipelines;
     const { state } = this.device;
     const { workCount } = state;
-    const submission = this.submission(activeRun, objects, readBack, options.onProgress);
+    const submission = this.createSubmission(activeRun, objects, readBack, options.onProgress);
     const measured =
       known && slices.length === 1 && !this.clock.hasTimer
         ? submitAndWait(passes, submission)
@@ -512,7 +531,7 @@ export class Runner {
     return this.lastRun;
   }
 
-  private submission(
+  private createSubmission(
     activeRun: ActiveRun,
     objects: PlanObjects,
     readBack?: ReadbackCallback,
@@ -523,7 +542,7 @@ export class Runner {
       clock: this.clock,
       readBack,
       onProgress,
-      check: () => {
+      throwIfCancelled: () => {
         if (this.requireObjects() !== objects) throw new ContextLostError();
       },
       isUrgent: () => activeRun.isUrgent,
@@ -533,9 +552,9 @@ export class Runner {
 
   /** All passes of a run are submitted, or done: the textures hold its values. */
   private markDone(activeRun: ActiveRun): void {
-    for (const one of activeRun.sections) this.shownVersions[one] = activeRun.version;
+    for (const one of activeRun.sections) this.computedVersions[one] = activeRun.writeVersion;
     if (activeRun.uneditedVersion !== undefined)
-      this.edits.markKept(activeRun.sections, activeRun.uneditedVersion);
+      this.edits.markUneditedRun(activeRun.sections, activeRun.uneditedVersion);
     if (activeRun.isRemeasure) return;
     this.sequence += 1;
     this.carries.markRun(activeRun.sections);

@@ -5,4 +5,4 @@ import { openDevice } from "./gl_device.ts";
 import { resamplePicture } from "./picture_upload.ts";
 import { createSession } from "./session.ts";
 
-export const WEBGL: Runtime = { openDevice, createSession, compileAhead, resamplePicture };
+export const WEBGL_RUNTIME: Runtime = { openDevice, createSession, compileAhead, resamplePicture };

@@ -9,7 +9,7 @@ import { readWhenIdle } from "./gpu_clock.ts";
 import { createKernel } from "./kernels.ts";
 import { LazyPrograms } from "./lazy_programs.ts";
 import type { PlanObjects } from "./plan_objects.ts";
-import type { LinkedProgram } from "./programs.ts";
+import type { LinkedProgram } from "./program_cache.ts";
 import type { Runner } from "./runner.ts";
 import likeliest from "./shaders/argmax.glsl";
 import largest from "./shaders/topk.glsl";
@@ -33,7 +33,7 @@ const MAX_CHANNELS = 2 ** 13;
 const MAX_POSITIONS = 2 ** 23;
 
 // The layout of tensors in strips; all other layouts can be read this way too.
-const ANY_LAYOUT = { WRAPPED: 1 };
+const ANY_LAYOUT_DEFINES = { WRAPPED: 1 };
 const TOPK_SLOTS = uniformSlots({
   image: "int",
   /** Scores of the image, scores per stretch, and number of stretches. */
@@ -48,14 +48,14 @@ export const TOPK_PROGRAMS = [
     "largest of stretches",
     ["x0", "a"],
     TOPK_SLOTS,
-    { MERGES: 0, ...ANY_LAYOUT },
+    { MERGES: 0, ...ANY_LAYOUT_DEFINES },
     largest,
   ),
-  createKernel("largest", ["x0", "a"], TOPK_SLOTS, { MERGES: 1, ...ANY_LAYOUT }, largest),
+  createKernel("largest", ["x0", "a"], TOPK_SLOTS, { MERGES: 1, ...ANY_LAYOUT_DEFINES }, largest),
 ];
 const ARGMAX_SLOTS = uniformSlots({ image: "int", channels: "int", places: "int", width: "int" });
 export const ARGMAX_PROGRAMS = [
-  createKernel("likeliest", ["x0"], ARGMAX_SLOTS, ANY_LAYOUT, likeliest),
+  createKernel("likeliest", ["x0"], ARGMAX_SLOTS, ANY_LAYOUT_DEFINES, likeliest),
 ];
 
 /** Scores per fragment in the first pass, chosen so that both passes take equally long. */
@@ -82,8 +82,8 @@ export class ScoreReductions {
   async topk(key: string, count: number, image: number): Promise<TopK | undefined> {
     const [, scores, height, width] = this.runner.findValue(key).nchw;
     const fits = height * width === 1 && scores > count && scores <= MAX_SCORES;
-    if (!fits || !this.isExact) return undefined;
-    const linked = await this.programs().largest.ready();
+    if (!fits || !this.rendersFloat32) return undefined;
+    const linked = await this.programs().largest.getLinkedPrograms();
     const [found] = await this.drawWhenFresh(key, (value, objects) =>
       this.drawTopk(linked, value, count, image, objects),
     );
@@ -97,8 +97,8 @@ export class ScoreReductions {
   async argmax(key: string, image: number): Promise<Float32Array | undefined> {
     const [, channels, height, width] = this.runner.findValue(key).nchw;
     const fits = channels > 1 && channels <= MAX_CHANNELS && height * width <= MAX_POSITIONS;
-    if (!fits || !this.isExact) return undefined;
-    const linked = await this.programs().likeliest.ready();
+    if (!fits || !this.rendersFloat32) return undefined;
+    const linked = await this.programs().likeliest.getLinkedPrograms();
     const [found] = await this.drawWhenFresh(key, (value, objects) =>
       this.drawArgmax(linked, value, image, objects),
     );
@@ -112,7 +112,7 @@ export class ScoreReductions {
   }
 
   /** A device that only renders 16-bit floats could not even represent a score's index. */
-  private get isExact(): boolean {
+  private get rendersFloat32(): boolean {
     return this.device.resources.renderFormat === "rgba32f";
   }
 

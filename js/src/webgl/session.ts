@@ -1,6 +1,6 @@
 // A session with pictures: a Runner, the colour ranges of its values, and the display.
 
-import { clippedCounts, clippingEdges } from "../pictures/clipping.ts";
+import { clippedCounts, clippingCountEdges } from "../pictures/clipping.ts";
 import { Semaphore } from "../plan/run_slices.ts";
 import {
   type CanvasTransfer,
@@ -13,7 +13,11 @@ import {
 } from "../plan/runtime.ts";
 import type { PlanHeader, Value } from "../plan/schema.ts";
 import { isReshaped } from "../plan/uniforms.ts";
-import { binEdges, histogramFromCounts, valueSpan } from "../statistics/histogram_bins.ts";
+import {
+  binEdges,
+  combineChannelRanges,
+  histogramFromCounts,
+} from "../statistics/histogram_bins.ts";
 import {
   type ChannelReduction,
   summarizeChannel,
@@ -21,15 +25,15 @@ import {
 } from "../statistics/summary.ts";
 import type { DrawItem } from "./atlas_drawing.ts";
 import { CanvasDisplay } from "./canvas_display.ts";
-import { createReducer } from "./channel_reductions.ts";
+import { createChannelReducer } from "./channel_reductions.ts";
 import { ColorRanges, elementsPerImage, type RangeTexel } from "./color_ranges.ts";
 import type { GlDevice } from "./gl_device.ts";
 import { readWhenIdle, waitForFence, waitForIdle } from "./gpu_clock.ts";
-import { createEdgeCounter } from "./histogram.ts";
+import { createBinEdgeCounter } from "./histogram.ts";
 import {
-  COUNT_PROGRAMS,
+  HISTOGRAM_PROGRAMS,
   REDUCTION_PROGRAMS,
-  RESHAPED_COUNT_PROGRAMS,
+  RESHAPED_HISTOGRAM_PROGRAMS,
   RESHAPED_REDUCTION_PROGRAMS,
 } from "./kernels.ts";
 import { profileLayers } from "./layer_profile.ts";
@@ -40,17 +44,17 @@ import { Runner } from "./runner.ts";
 import { ScoreReductions } from "./score_reductions.ts";
 import { SessionEdits } from "./session_edits.ts";
 
-type Span = ReturnType<typeof valueSpan>;
+type CombinedRange = ReturnType<typeof combineChannelRanges>;
 
 const NO_VALUES: ReadonlyMap<string, Value> = new Map();
 
 /** Reducing this many elements may block the page for longer than a frame. */
-const LONG_REDUCTION = { gpu: 2 ** 21, software: 2 ** 18 };
+const LONG_REDUCTION_ELEMENTS = { gpu: 2 ** 21, software: 2 ** 18 };
 
 /** Programs of statistics that views request. */
 interface StatisticsPrograms {
   readonly reductions: LazyPrograms;
-  readonly counts: LazyPrograms;
+  readonly histograms: LazyPrograms;
 }
 
 /** Resources that only drawing needs; created for each context. */
@@ -65,16 +69,18 @@ interface DrawResources {
   readonly reshapedStatistics: StatisticsPrograms;
 }
 
-/** Compile, allocate and upload, without a run. `weight` is called again when a lost context is rebuilt. */
+/** Compile, allocate and upload, without a run. `getWeight` is called again when a lost context is rebuilt. */
 export async function createSession(
   device: GlDevice,
   plan: PlanHeader,
   uniforms: Uint8Array,
-  weight: (hash: string) => Float32Array,
+  getWeight: (hash: string) => Float32Array,
   onProgress?: (progress: Progress) => void,
 ): Promise<Session> {
-  const long = device.capabilities.isSoftware ? LONG_REDUCTION.software : LONG_REDUCTION.gpu;
-  const runner = await Runner.create(device, plan, uniforms, weight, onProgress);
+  const long = device.capabilities.isSoftware
+    ? LONG_REDUCTION_ELEMENTS.software
+    : LONG_REDUCTION_ELEMENTS.gpu;
+  const runner = await Runner.create(device, plan, uniforms, getWeight, onProgress);
   let disposed = false;
   // With software renderers, browsers copy each canvas separately, which is slower than a readback.
   let delivery: CanvasTransfer = device.capabilities.isSoftware ? "readback" : "canvas";
@@ -111,11 +117,11 @@ export async function createSession(
     }
     const statistics = {
       reductions: new LazyPrograms(device, REDUCTION_PROGRAMS),
-      counts: new LazyPrograms(device, COUNT_PROGRAMS),
+      histograms: new LazyPrograms(device, HISTOGRAM_PROGRAMS),
     };
     const reshapedStatistics = {
       reductions: new LazyPrograms(device, RESHAPED_REDUCTION_PROGRAMS),
-      counts: new LazyPrograms(device, RESHAPED_COUNT_PROGRAMS),
+      histograms: new LazyPrograms(device, RESHAPED_HISTOGRAM_PROGRAMS),
     };
     pictures = { generation, ranges, values: NO_VALUES, display, statistics, reshapedStatistics };
     if (disposed) free();
@@ -125,9 +131,9 @@ export async function createSession(
     if (pictures?.generation === device.generation) {
       pictures.ranges.dispose();
       pictures.display.dispose();
-      for (const { reductions, counts } of [pictures.statistics, pictures.reshapedStatistics]) {
+      for (const { reductions, histograms } of [pictures.statistics, pictures.reshapedStatistics]) {
         reductions.dispose();
-        counts.dispose();
+        histograms.dispose();
       }
     }
     pictures = undefined;
@@ -151,7 +157,7 @@ export async function createSession(
     value: Value,
     image: number,
   ): Promise<readonly [number, ChannelReduction[]]> {
-    const reduce = await createReducer(device, measuringOf(value).reductions);
+    const reduce = await createChannelReducer(device, measuringOf(value).reductions);
     const { key } = value;
     return semaphore.run(elementsPerImage(value), async () => {
       const [sequence, asked] = await runner.whenFresh(value, (objects) => {
@@ -177,11 +183,12 @@ export async function createSession(
   }
 
   /** Request that edits keep derived values, and update those values. */
-  const keeping = (what: "keepUnedited" | "keepStages") => async (keys: readonly string[]) => {
-    if (runner.sessionEdits === undefined && keys.length === 0) return;
-    await editing((own) => own[what](keys));
-    await runner.refreshDerived();
-  };
+  const keeping =
+    (what: "keepUnedited" | "keepIntermediates") => async (keys: readonly string[]) => {
+      if (runner.sessionEdits === undefined && keys.length === 0) return;
+      await editing((own) => own[what](keys));
+      await runner.refreshDerived();
+    };
 
   /** The items to draw, in groups that show one image of each value; requires a live context. */
   function shownOf(jobs: readonly DrawJob[], made: DrawResources): DrawItem[][] {
@@ -190,7 +197,7 @@ export async function createSession(
     if (made.values !== edits.values) {
       // Edits have moved values to other textures, so other values may share a range now.
       if (made.values !== NO_VALUES || edits.hasEdits)
-        made.ranges = made.ranges.withValues(edits.values.values());
+        made.ranges = made.ranges.recreateForValues(edits.values.values());
       made.values = edits.values;
     }
     const shown = jobs.map((job): DrawItem => {
@@ -198,7 +205,7 @@ export async function createSession(
       if (value === undefined) throw new PlanError(`no value ${JSON.stringify(job.key)} to draw`);
       checkJob(job, value);
       const { texture } = value;
-      return { job, value, texture: objects.texture(texture), size: objects.size(texture) };
+      return { job, value, texture: objects.texture(texture), size: objects.textureSize(texture) };
     });
     return groupByImage(shown, (value) => made.ranges.locate(value));
   }
@@ -239,21 +246,24 @@ export async function createSession(
     return findRanges(group, made) > long ? waitForFence(device) : undefined;
   }
 
-  /** Count the values of one image, of one channel or of all; `createCount` derives the edges from the span of the values. */
+  /**
+   * Count the values of one image, of one channel or of all; `createCount` derives the edges from the span of the
+   * values.
+   */
   async function counted<T>(
     key: string,
     image: number,
     channel: number | undefined,
     createCount: (
-      span: Span,
+      span: CombinedRange,
     ) => { edges: Float32Array; result: (from: readonly number[]) => T } | null,
   ): Promise<T | null> {
     const value = runner.findValue(key);
     // Request both before the first await: a session closed in between would never release its programs.
-    const { reductions, counts } = measuringOf(value);
+    const { reductions, histograms } = measuringOf(value);
     const [reduce, count] = await Promise.all([
-      createReducer(device, reductions),
-      createEdgeCounter(device, counts),
+      createChannelReducer(device, reductions),
+      createBinEdgeCounter(device, histograms),
     ]);
     const [sequence, channels] = await reduced(value, image);
     return runner.whenFresh(value, (objects) => {
@@ -261,7 +271,7 @@ export async function createSession(
       // If another run has finished meanwhile, read its span synchronously: span and counts must be of the same run.
       const all = runner.sequence === sequence ? channels : reduce(now, image, objects)();
       const asked = createCount(
-        valueSpan(channel === undefined ? all : all.slice(channel, channel + 1)),
+        combineChannelRanges(channel === undefined ? all : all.slice(channel, channel + 1)),
       );
       if (asked === null) return Promise.resolve(null);
       return count(now, image, channel, objects, asked.edges).then(asked.result);
@@ -296,7 +306,7 @@ export async function createSession(
     },
     value: (key) => runner.edits.findValue(key),
     keepUnedited: keeping("keepUnedited"),
-    keepStages: keeping("keepStages"),
+    keepIntermediates: keeping("keepIntermediates"),
     async previewEdits(asked) {
       if (runner.sessionEdits === undefined && asked === null) return [];
       const keys = await editing((own) => own.previewEdits(asked));
@@ -317,7 +327,7 @@ export async function createSession(
       rangePace = pace;
     },
     colorLimits: async (key, channel) =>
-      readWhenIdle(device, ready().ranges.read(runner.findValue(key), channel)),
+      readWhenIdle(device, ready().ranges.readLimits(runner.findValue(key), channel)),
     get canvasTransfer() {
       return delivery;
     },
@@ -344,8 +354,9 @@ export async function createSession(
         return { edges, result: (from) => histogramFromCounts({ low, high, ...rest }, from, bins) };
       }),
     async countClipped(key, range, image = 0) {
-      const edges = clippingEdges(range);
-      const result = (span: Span) => (from: readonly number[]) => clippedCounts(range, span, from);
+      const edges = clippingCountEdges(range);
+      const result = (span: CombinedRange) => (from: readonly number[]) =>
+        clippedCounts(range, span, from);
       const found = await counted(key, image, undefined, (span) => ({
         edges,
         result: result(span),
@@ -371,20 +382,20 @@ function checkJob({ image, channels }: DrawJob, { key, nchw }: Value): void {
 
 /** Split jobs into groups that show one image of each value, since ranges are kept for one image only. */
 function groupByImage(
-  shown: readonly DrawItem[],
-  place: (value: Value) => RangeTexel,
+  items: readonly DrawItem[],
+  locate: (value: Value) => RangeTexel,
 ): DrawItem[][] {
-  const groups: { images: Map<RangeTexel, number>; shown: DrawItem[] }[] = [];
-  for (const one of shown) {
-    const at = place(one.value);
+  const groups: { images: Map<RangeTexel, number>; items: DrawItem[] }[] = [];
+  for (const one of items) {
+    const at = locate(one.value);
     const { image } = one.job;
     let group = groups.find(({ images }) => (images.get(at) ?? image) === image);
     if (group === undefined) {
-      group = { images: new Map(), shown: [] };
+      group = { images: new Map(), items: [] };
       groups.push(group);
     }
     group.images.set(at, image);
-    group.shown.push(one);
+    group.items.push(one);
   }
-  return groups.map((group) => group.shown);
+  return groups.map((group) => group.items);
 }

@@ -1,6 +1,6 @@
 // A session's edits on the GPU: the requested ones, the ones whose resources exist, and the ones of the last run.
 
-import { checkEdits, checkPreview, checkValue } from "../plan/check_edits.ts";
+import { checkEdits, checkPreview, checkValueExists } from "../plan/check_edits.ts";
 import { type EditPreview, splitKey } from "../plan/derived_values.ts";
 import { packUniformBlocks } from "../plan/edit_program.ts";
 import {
@@ -20,7 +20,7 @@ import type { PlanObjects } from "./plan_objects.ts";
 
 interface ScheduledEdits {
   readonly schedule: EditSchedule;
-  readonly resources: ResourceRequests;
+  readonly resourceRequests: ResourceRequests;
 }
 
 interface Waiter {
@@ -33,8 +33,8 @@ const EMPTY_REQUEST: EditRequest = {
   getArray: (hash) => {
     throw new PlanError(`the array ${hash} is not here`);
   },
-  unedited: [],
-  stagedKeys: [],
+  uneditedKeys: [],
+  intermediateKeys: [],
   preview: null,
 };
 
@@ -66,13 +66,13 @@ export class SessionEdits {
     device: GlDevice,
     plan: PlanHeader,
     sections: Sections,
-    changed: () => void,
+    onChanged: () => void,
     objects?: PlanObjects,
   ) {
     this.device = device;
     this.plan = plan;
     this.sections = sections;
-    this.onChanged = changed;
+    this.onChanged = onChanged;
     if (objects !== undefined) this.resources = new EditResources(device, objects);
     this.nextEdits = this.scheduleRequest(EMPTY_REQUEST);
     this.activeSchedule = this.nextEdits.schedule;
@@ -111,24 +111,24 @@ export class SessionEdits {
   }
 
   async keepUnedited(keys: readonly string[]): Promise<void> {
-    for (const key of keys) checkValue(this.plan, key);
-    await this.updateRequest({ unedited: [...new Set(keys)] });
+    for (const key of keys) checkValueExists(this.plan, key);
+    await this.updateRequest({ uneditedKeys: [...new Set(keys)] });
   }
 
-  async keepStages(keys: readonly string[]): Promise<void> {
-    for (const key of keys) checkValue(this.plan, key);
-    await this.updateRequest({ stagedKeys: [...new Set(keys)] });
+  async keepIntermediates(keys: readonly string[]): Promise<void> {
+    for (const key of keys) checkValueExists(this.plan, key);
+    await this.updateRequest({ intermediateKeys: [...new Set(keys)] });
   }
 
   /**
    * Set a preview; returns the keys of the preview's values, which exist from the next run on, or once `finalPasses`
    * are drawn.
    */
-  async previewEdits(asked: EditPreview | null): Promise<readonly string[]> {
-    if (asked === null && this.request.preview === null) return [];
-    if (asked !== null) checkPreview(this.plan, asked);
+  async previewEdits(preview: EditPreview | null): Promise<readonly string[]> {
+    if (preview === null && this.request.preview === null) return [];
+    if (preview !== null) checkPreview(this.plan, preview);
     const id = this.previewCount++;
-    await this.updateRequest({ preview: asked && { ...asked, id } });
+    await this.updateRequest({ preview: preview && { ...preview, id } });
     const { schedule } = this.nextEdits;
     return schedule.request.preview?.id === id ? schedule.previewKeys : [];
   }
@@ -157,10 +157,10 @@ export class SessionEdits {
   ): Pass[] {
     const { plan } = this;
     const { skipped } = this.activeSchedule;
-    const own = this.sections.passNumbers(sections).flatMap((number) => {
+    const own = this.sections.passIndices(sections).flatMap((number) => {
       const pass = plan.passes[number];
       const more = passesAfter.get(number) ?? [];
-      if (pass === undefined || skipped.passes.has(number)) return more;
+      if (pass === undefined || skipped.passIndices.has(number)) return more;
       if (editedTextures.size === 0) return [pass, ...more];
       const inputs = pass.inputs.map((texture, k) => {
         const value = pass.input_values[k] ?? -1;
@@ -178,12 +178,12 @@ export class SessionEdits {
 
   /**
    * The passes of sections without edits except latents, and the passes that copy the requested unedited values; empty
-   * if the copies are current for these inputs and weights (`unchangedVersion`).
+   * if the copies are current for these inputs and weights (`uneditedVersion`).
    */
-  uneditedPasses(sections: readonly number[], unchangedVersion: number): readonly Pass[] {
+  uneditedPasses(sections: readonly number[], uneditedVersion: number): readonly Pass[] {
     const { uneditedCopies } = this.activeSchedule;
-    const some = this.copiedValues(sections);
-    if (some.every((number) => this.keptVersions.get(number) === unchangedVersion)) return [];
+    const some = this.copiedValueIndices(sections);
+    if (some.every((number) => this.keptVersions.get(number) === uneditedVersion)) return [];
     const passesAfter = new Map<number, Pass[]>();
     const editedTextures = new Map<number, number>();
     for (const [number, { texture, pass }] of this.activeSchedule.latentValues) {
@@ -198,12 +198,12 @@ export class SessionEdits {
   }
 
   /** Record that these sections were run without edits. */
-  markKept(sections: readonly number[], unchangedVersion: number): void {
-    for (const number of this.copiedValues(sections))
-      this.keptVersions.set(number, unchangedVersion);
+  markUneditedRun(sections: readonly number[], uneditedVersion: number): void {
+    for (const number of this.copiedValueIndices(sections))
+      this.keptVersions.set(number, uneditedVersion);
   }
 
-  private copiedValues(sections: readonly number[]): number[] {
+  private copiedValueIndices(sections: readonly number[]): number[] {
     return [...this.activeSchedule.uneditedCopies.keys()].filter((number) =>
       sections.includes(this.sections.sectionOf(this.plan.values[number]?.texture ?? -1)),
     );
@@ -213,7 +213,7 @@ export class SessionEdits {
   applyNext(objects: PlanObjects): void {
     const { resources, nextEdits } = this;
     if (resources?.objects !== objects || this.activeSchedule === nextEdits.schedule) return;
-    const { schedule, resources: requests } = nextEdits;
+    const { schedule, resourceRequests: requests } = nextEdits;
     const blocks = packUniformBlocks(schedule.uniforms);
     const [from, to] = changedRange(this.uniformBlocks, blocks);
     if (from < to) objects.writeAddedUniforms(blocks, from, to);
@@ -227,10 +227,10 @@ export class SessionEdits {
     this.activeSchedule = schedule;
     this.passCache = new Map();
     if (this.isBuilding) return; // some textures belong to the next schedule
-    const { edits, stagedKeys } = schedule.request;
+    const { edits, intermediateKeys } = schedule.request;
     const still = buildEditStacks(this.plan, edits).flatMap(({ valueIndex, value }) => [
       `bent ${valueIndex} `,
-      ...(stagedKeys.includes(value.key) ? [`stage ${valueIndex} `] : []),
+      ...(intermediateKeys.includes(value.key) ? [`stage ${valueIndex} `] : []),
     ]);
     const names = edits.map(({ name }) => `table of ${name} `);
     // Keep the resources of disabled edits, so that they can be re-enabled unchanged.
@@ -273,7 +273,7 @@ export class SessionEdits {
     this.request = { ...this.request, ...change };
     if (!this.isBuilding && this.resources !== undefined) {
       const made = this.scheduleRequest(this.request);
-      if (this.resources.has(made.resources)) {
+      if (this.resources.hasAllRequested(made.resourceRequests)) {
         this.acceptSchedule(made);
         return Promise.resolve();
       }
@@ -283,20 +283,24 @@ export class SessionEdits {
     return taken;
   }
 
-  private acceptSchedule(made: ScheduledEdits): void {
+  private acceptSchedule(scheduled: ScheduledEdits): void {
     const { schedule: before } = this.nextEdits;
-    const { schedule } = made;
+    const { schedule } = scheduled;
     const same = haveSamePasses(before, schedule);
     // Keep the Value objects, so that holders of a value or of its ranges can continue.
     this.nextEdits = same
-      ? { ...made, schedule: { ...schedule, values: before.values, baseValues: before.baseValues } }
-      : made;
+      ? {
+          ...scheduled,
+          schedule: { ...schedule, values: before.values, baseValues: before.baseValues },
+        }
+      : scheduled;
     const { request } = schedule;
-    const { edits, unedited, stagedKeys } = before.request;
+    const { edits, uneditedKeys, intermediateKeys } = before.request;
     const isOld =
       (request.edits !== edits && request.edits.length + edits.length > 0) ||
-      (request.unedited.join() !== unedited.join() && schedule.uneditedCopies.size > 0) ||
-      (request.stagedKeys.join() !== stagedKeys.join() && schedule.passesAfter.size > 0);
+      (request.uneditedKeys.join() !== uneditedKeys.join() && schedule.uneditedCopies.size > 0) ||
+      (request.intermediateKeys.join() !== intermediateKeys.join() &&
+        schedule.passesAfter.size > 0);
     if (isOld) {
       this.changeCount += 1;
       this.onChanged();
@@ -322,7 +326,11 @@ export class SessionEdits {
       const waiting = this.waiters.splice(0);
       try {
         const check = () => this.checkResources(resources);
-        await resources.allocate(this.scheduleRequest(request).resources, request.getArray, check);
+        await resources.allocate(
+          this.scheduleRequest(request).resourceRequests,
+          request.getArray,
+          check,
+        );
         check();
         this.acceptSchedule(this.scheduleRequest(request));
         for (const { resolve } of waiting) resolve();
@@ -342,42 +350,48 @@ export class SessionEdits {
   }
 
   /** Revert the failed parts of the request, so that the next change does not retry them. */
-  private revertRequest(failed: EditRequest): void {
+  private revertRequest(failedRequest: EditRequest): void {
     const before = this.nextEdits.schedule.request;
     const { request } = this;
     this.request = {
-      ...(request.edits === failed.edits
+      ...(request.edits === failedRequest.edits
         ? { edits: before.edits, getArray: before.getArray }
         : { edits: request.edits, getArray: request.getArray }),
-      unedited: request.unedited === failed.unedited ? before.unedited : request.unedited,
-      stagedKeys: request.stagedKeys === failed.stagedKeys ? before.stagedKeys : request.stagedKeys,
-      preview: request.preview === failed.preview ? before.preview : request.preview,
+      uneditedKeys:
+        request.uneditedKeys === failedRequest.uneditedKeys
+          ? before.uneditedKeys
+          : request.uneditedKeys,
+      intermediateKeys:
+        request.intermediateKeys === failedRequest.intermediateKeys
+          ? before.intermediateKeys
+          : request.intermediateKeys,
+      preview: request.preview === failedRequest.preview ? before.preview : request.preview,
     };
     if (isSameRequest(this.request, before)) this.request = before;
   }
 
-  private checkResources(shelf: EditResources): void {
+  private checkResources(resources: EditResources): void {
     if (this.isClosed) throw closedError();
-    if (this.resources !== shelf) throw new ContextLostError();
-    this.device.check(shelf.objects.generation);
+    if (this.resources !== resources) throw new ContextLostError();
+    this.device.check(resources.objects.generation);
   }
 
   /** Schedule a request: its passes, with -1 for missing objects, and all resources that it needs. */
-  private scheduleRequest(wanted: EditRequest): ScheduledEdits {
-    const resources = new ResourceRequests(this.device, this.resources);
-    return { schedule: scheduleEdits(this.plan, wanted, resources), resources };
+  private scheduleRequest(request: EditRequest): ScheduledEdits {
+    const resourceRequests = new ResourceRequests(this.device, this.resources);
+    return { schedule: scheduleEdits(this.plan, request, resourceRequests), resourceRequests };
   }
 }
 
 const closedError = (): SessionClosed => new SessionClosed("this session was closed");
 
-const isEmptyRequest = ({ edits, unedited, stagedKeys, preview }: EditRequest): boolean =>
-  edits.length + unedited.length + stagedKeys.length === 0 && preview === null;
+const isEmptyRequest = ({ edits, uneditedKeys, intermediateKeys, preview }: EditRequest): boolean =>
+  edits.length + uneditedKeys.length + intermediateKeys.length === 0 && preview === null;
 
 const isSameRequest = (a: EditRequest, b: EditRequest): boolean =>
   a.edits === b.edits &&
-  a.unedited === b.unedited &&
-  a.stagedKeys === b.stagedKeys &&
+  a.uneditedKeys === b.uneditedKeys &&
+  a.intermediateKeys === b.intermediateKeys &&
   a.preview === b.preview;
 
 /** The range of bytes that differ; all of the second array if the lengths differ. */

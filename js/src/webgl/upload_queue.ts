@@ -26,7 +26,7 @@ interface QueuedWeight {
 
 export class UploadQueue implements WeightSource {
   /** Counts writes. */
-  version = 0;
+  writeVersion = 0;
   private readonly plan: PlanHeader;
   private readonly loadWeight: (hash: string) => Float32Array;
   private readonly inputs: readonly QueuedInput[];
@@ -38,11 +38,11 @@ export class UploadQueue implements WeightSource {
   private readonly patches = new Map<number, Patch[]>();
   private readonly dirtyPatches = new Set<Patch>();
 
-  constructor(plan: PlanHeader, weight: (hash: string) => Float32Array) {
+  constructor(plan: PlanHeader, loadWeight: (hash: string) => Float32Array) {
     this.plan = plan;
-    this.loadWeight = weight;
+    this.loadWeight = loadWeight;
     this.inputs = plan.inputs.map(({ staging }) => ({
-      data: new Float32Array(this.size(staging)),
+      data: new Float32Array(this.textureFloatCount(staging)),
       hasData: false,
       isDirty: false,
       hasNewPicture: false,
@@ -62,15 +62,15 @@ export class UploadQueue implements WeightSource {
     place.isDirty = true;
     place.picture = undefined;
     place.hasNewPicture = false;
-    this.version += 1;
+    this.writeVersion += 1;
   }
 
-  feed(key: string, fed: InputPicture): void {
+  feed(key: string, inputPicture: InputPicture): void {
     const [{ fit }, place] = this.findInput(key);
     if (fit === "") throw noPictureInputError(key);
-    place.picture = fed;
+    place.picture = inputPicture;
     place.hasNewPicture = true;
-    this.version += 1;
+    this.writeVersion += 1;
   }
 
   /** Whether the next run has a picture to upload. */
@@ -82,16 +82,16 @@ export class UploadQueue implements WeightSource {
     if (!this.plan.weights.some((weight) => weight.texture === texture)) {
       throw new PlanError(`texture ${texture} holds no weight`);
     }
-    if (data.length !== this.size(texture)) {
+    if (data.length !== this.textureFloatCount(texture)) {
       throw new PlanError(
-        `weight texture ${texture} has ${this.size(texture)} numbers, not ${data.length}`,
+        `weight texture ${texture} has ${this.textureFloatCount(texture)} numbers, not ${data.length}`,
       );
     }
     this.weights.set(texture, { data, hash });
     this.dirtyWeights.add(texture);
     for (const patch of this.patches.get(texture) ?? []) this.dirtyPatches.delete(patch);
     this.patches.delete(texture);
-    this.version += 1;
+    this.writeVersion += 1;
   }
 
   patchWeight(patch: Patch): void {
@@ -108,7 +108,7 @@ export class UploadQueue implements WeightSource {
     }
     this.patches.set(texture, [...(this.patches.get(texture) ?? []), patch]);
     this.dirtyPatches.add(patch);
-    this.version += 1;
+    this.writeVersion += 1;
   }
 
   /** The rows of the Plan's weight `index`, as last written. */
@@ -147,19 +147,20 @@ export class UploadQueue implements WeightSource {
   }
 
   /**
-   * Upload all changes; returns the passes that spread new inputs. `feeding` exists if an input is fed with pictures.
+   * Upload all changes; returns the passes that spread new inputs. `pictureUploader` exists if an input is fed with
+   * pictures.
    */
-  flush(objects: PlanObjects, feeding?: PictureUploader): PassDraw["pass"][] {
+  flush(objects: PlanObjects, pictureUploader?: PictureUploader): PassDraw["pass"][] {
     this.flushWeights(objects);
     for (const [k, input] of this.plan.inputs.entries()) {
       const place = this.inputs[k];
       if (place === undefined) continue;
       const { picture } = place;
-      if (picture === undefined) feeding?.freeInput(input.key);
-      else if (place.hasNewPicture && feeding !== undefined) {
+      if (picture === undefined) pictureUploader?.freeInput(input.key);
+      else if (place.hasNewPicture && pictureUploader !== undefined) {
         place.hasNewPicture = false;
         place.picture = undefined; // a picture that throws is not tried again
-        if (feeding.drawPicture(input, picture, objects.stagingTarget(input.staging))) {
+        if (pictureUploader.drawPicture(input, picture, objects.stagingTarget(input.staging))) {
           place.isDirty = false;
           this.stagedInputs.add(input);
         }
@@ -215,7 +216,7 @@ export class UploadQueue implements WeightSource {
     return weight;
   }
 
-  private size(texture: number): number {
+  private textureFloatCount(texture: number): number {
     const { width = 0, height = 0, layers = 0 } = this.plan.textures[texture] ?? {};
     return width * height * layers * 4;
   }

@@ -2,7 +2,7 @@
 import { TEXEL_BYTES, UNIFORM_BYTES } from "../plan/schema.ts";
 import { type PassUniforms, writeUniforms } from "../plan/uniforms.ts";
 import type { GlDevice } from "./gl_device.ts";
-import { type LinkedProgram, PASS_BINDING } from "./programs.ts";
+import { type LinkedProgram, PASS_BINDING } from "./program_cache.ts";
 
 const SURFACE_COLUMNS = 1024;
 
@@ -48,7 +48,7 @@ export function fullViewport({ width, height }: Surface): [number, number, numbe
   return [0, 0, width, height];
 }
 
-/** Read all texels of each layer of surfaces of the same size; returns a function, as `readAsync` does. */
+/** Read all texels of each layer of surfaces of the same size; returns a function, as `startReadback` does. */
 export function readSurfaceLayers(
   device: GlDevice,
   ...targets: readonly Surface[]
@@ -57,7 +57,7 @@ export function readSurfaceLayers(
   const { width = 0, height = 0 } = targets[0] ?? {};
   const length = width * height * 4;
   const count = targets.reduce((sum, { layers }) => sum + layers, 0);
-  const read = readAsync(device, count * length, () => {
+  const read = startReadback(device, count * length, () => {
     let at = 0;
     for (const { framebuffer, layers } of targets) {
       state.bindFramebuffer(framebuffer);
@@ -74,20 +74,20 @@ export function readSurfaceLayers(
 }
 
 /**
- * Read floats by `copy` into a GPU buffer, without blocking. The returned function takes them from the buffer: call it
- * once, by readWhenIdle or, if blocking is wanted, at once.
+ * Read floats by `copyToBuffer` into a GPU buffer, without blocking. The returned function takes them from the buffer:
+ * call it once, by readWhenIdle or, if blocking is wanted, at once.
  */
-export function readAsync(
+export function startReadback(
   device: GlDevice,
-  length: number,
-  copy: () => void,
+  floatCount: number,
+  copyToBuffer: () => void,
 ): () => Float32Array<ArrayBuffer> {
   const { generation, gl, resources } = device;
   const pack = gl.PIXEL_PACK_BUFFER;
-  const buffer = resources.createBuffer(length * 4, "STREAM_READ");
+  const buffer = resources.createBuffer(floatCount * 4, "STREAM_READ");
   gl.bindBuffer(pack, buffer);
   try {
-    copy();
+    copyToBuffer();
   } catch (error) {
     resources.freeBuffer(buffer);
     throw error;
@@ -96,7 +96,7 @@ export function readAsync(
   }
   return () => {
     device.check(generation);
-    const data = new Float32Array(length);
+    const data = new Float32Array(floatCount);
     gl.bindBuffer(pack, buffer);
     gl.getBufferSubData(pack, 0, data);
     resources.freeBuffer(buffer); // which also unbinds it

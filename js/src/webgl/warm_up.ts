@@ -2,7 +2,7 @@
 import { type Texture, UNIFORM_BYTES } from "../plan/schema.ts";
 import type { GlDevice } from "./gl_device.ts";
 import { waitForFence } from "./gpu_clock.ts";
-import { type LinkedProgram, PASS_BINDING } from "./programs.ts";
+import { type LinkedProgram, PASS_BINDING } from "./program_cache.ts";
 
 /** Draw one texel with each program that has not drawn yet, into a texture like its target. */
 export async function warmUpPrograms(

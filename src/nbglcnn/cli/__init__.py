@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from nbglcnn import __version__
-from nbglcnn.cli.console import CommandError, error_text, print_note
+from nbglcnn.cli.console import CommandError, format_cli_error, print_note
 from nbglcnn.errors import NbglcnnError
 
 COMMANDS = ("check", "summary", "run", "verify", "compile", "html", "serve", "bench")
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         print_note(str(error))  # str() includes the file name, args[0] doesn't
     except (NbglcnnError, KeyError, CommandError) as error:
-        print_note(error_text(error))
+        print_note(format_cli_error(error))
     return 1
 
 

@@ -6,7 +6,7 @@ import argparse
 import re
 from typing import Any
 
-PREPROCESS_NAMES = ("size", "resize", "fit", "mean", "std", "range", "channels", "layout")
+PREPROCESS_PARAMETERS = ("size", "resize", "fit", "mean", "std", "range", "channels", "layout")
 PRECISIONS = ("float32", "float16")
 
 
@@ -95,9 +95,10 @@ def parse_shape(text: str) -> tuple[int, ...]:
 def parse_preprocess(text: str) -> tuple[str, Any]:
     """Parse an argument of Preprocess and its value, such as ("mean", (0.485, 0.456, 0.406))."""
     name, equals, value = text.partition("=")
-    if name not in PREPROCESS_NAMES or not equals:
+    if name not in PREPROCESS_PARAMETERS or not equals:
         raise argparse.ArgumentTypeError(
-            f"{text!r}: expected NAME=VALUE, where NAME is one of {', '.join(PREPROCESS_NAMES)}"
+            f"{text!r}: expected NAME=VALUE, where NAME is one of "
+            f"{', '.join(PREPROCESS_PARAMETERS)}"
         )
     if name in ("fit", "channels", "layout"):
         return name, value

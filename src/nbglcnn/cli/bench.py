@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_json(parser)
 
 
-def run(given: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Print the median times."""
     from nbglcnn.cli import console, inputs, models
     from nbglcnn.load import PreprocessedModel, load, strip_preprocess
@@ -47,21 +47,21 @@ def run(given: argparse.Namespace) -> int:
     from nbglcnn.runtime.session import Session
     from nbglcnn.tables import table
 
-    model = models.find_model(given.model, given.preprocess)
-    x = inputs.load_example(model, given.images, given.shape, resize=given.resize)
+    model = models.find_model(options.model, options.preprocess)
+    x = inputs.load_example(model, options.images, options.shape, resize=options.resize)
     x = inputs.split_batches(model, x)[0]
     with console.show_progress("compiling"):
-        graph, arrays = load(model.source, x)
+        graph, arrays = load(model.wrapped_model, x)
         fused, kept = (
-            lower(graph, observe=observe, precision=given.precision)
+            lower(graph, observe=observe, precision=options.precision)
             for observe in ("outputs", "all")
         )
     # The other engine runs the model alone, on the preprocessed input.
     own = strip_preprocess(graph)
-    prepared = model.source if isinstance(model.source, PreprocessedModel) else None
+    prepared = model.wrapped_model if isinstance(model.wrapped_model, PreprocessedModel) else None
     taken = arrays if prepared is None else prepared.raw_inputs(x).preprocessed
-    count = len(own.inputs) - len(graph.noise)  # the framework draws the noise itself
-    other, engine, missing = _reference_engine(model, own.inputs[:count], taken[:count])
+    count = len(own.inputs) - len(graph.noise_defaults)  # the framework draws the noise itself
+    other, engine, missing = _make_reference_run(model, own.inputs[:count], taken[:count])
     if missing:
         console.print_note(missing)
     with Session(fused) as fused_session, Session(kept) as kept_session:
@@ -71,9 +71,9 @@ def run(given: argparse.Namespace) -> int:
         }
         if other is not None:
             works["other"] = other
-        ms = measure_medians(works, given.runs)
+        ms = measure_medians(works, options.runs)
         renderer = fused_session.renderer
-    if given.json:
+    if options.json:
         console.print_json(
             {
                 "renderer": renderer,
@@ -82,7 +82,7 @@ def run(given: argparse.Namespace) -> int:
                 "kept_ms": ms["kept"],
                 "engine": engine or None,
                 "engine_ms": ms.get("other"),
-                "runs": given.runs,
+                "runs": options.runs,
             }
         )
         return 0
@@ -92,18 +92,22 @@ def run(given: argparse.Namespace) -> int:
         "other": f"{engine}, on the CPU",
     }
     rows = [(names[name], f"{value:.2f}") for name, value in ms.items()]
-    print(table(("what", "median ms"), rows, numbers=(1,)))
+    print(table(("what", "median ms"), rows, number_columns=(1,)))
     return 0
 
 
-def measure_medians(works: Mapping[str, Callable[[], object]], runs: int) -> dict[str, float]:
+def measure_medians(
+    functions: Mapping[str, Callable[[], object]], run_count: int
+) -> dict[str, float]:
     """Return the median milliseconds of each, interleaved so that other load affects all alike."""
     from tqdm import tqdm
 
-    calls: dict[str, list[float]] = {name: [] for name in works}
+    calls: dict[str, list[float]] = {name: [] for name in functions}
     begun = time.perf_counter()
-    for turn in tqdm(range(WARM_UP_RUNS + runs), unit="run", leave=False, delay=1, disable=None):
-        for name, work in works.items():
+    for turn in tqdm(
+        range(WARM_UP_RUNS + run_count), unit="run", leave=False, delay=1, disable=None
+    ):
+        for name, work in functions.items():
             start = time.perf_counter()
             work()
             calls[name].append((time.perf_counter() - start) * 1000)
@@ -112,23 +116,23 @@ def measure_medians(works: Mapping[str, Callable[[], object]], runs: int) -> dic
     return {name: statistics.median(ms[WARM_UP_RUNS:]) for name, ms in calls.items()}
 
 
-def _run_session(session: Session, arrays: tuple[Array, ...]) -> None:
-    for record, array in zip(session.plan.inputs, arrays, strict=True):
+def _run_session(session: Session, inputs: tuple[Array, ...]) -> None:
+    for record, array in zip(session.plan.inputs, inputs, strict=True):
         session.write(record.key, array)
     session.run(read=session.plan.header.outputs)
 
 
-def _reference_engine(
-    model: ModelArgument, names: tuple[str, ...], arrays: tuple[Array, ...]
+def _make_reference_run(
+    model: ModelArgument, input_names: tuple[str, ...], arrays: tuple[Array, ...]
 ) -> tuple[Callable[[], object] | None, str, str]:
     """Return a run by the model's own framework, its name, and a note if it is unavailable.
 
-    `names` are the Graph's inputs.
+    `input_names` are the Graph's inputs.
     """
     from nbglcnn.reference import engine_name
 
-    if model.is_python:
-        return _torch_run(model.unwrapped, arrays), engine_name(model.unwrapped), ""
+    if model.is_from_python:
+        return _make_torch_run(model.user_model, arrays), engine_name(model.user_model), ""
     try:
         import onnxruntime  # type: ignore[import-untyped]
     except ImportError:
@@ -137,17 +141,17 @@ def _reference_engine(
     options.log_severity_level = 4
     try:
         session = onnxruntime.InferenceSession(
-            model.unwrapped, options, providers=["CPUExecutionProvider"]
+            model.user_model, options, providers=["CPUExecutionProvider"]
         )
-        given = dict(zip(names, arrays, strict=True))
+        given = dict(zip(input_names, arrays, strict=True))
         session.run(None, given)
     except Exception as error:  # such as an operator set newer than the runtime's, or a type
         words = str(error).strip().splitlines()[0]
         return None, "", f"ONNX Runtime cannot run this model, so it is not measured: {words}"
-    return lambda: session.run(None, given), engine_name(model.unwrapped), ""
+    return lambda: session.run(None, given), engine_name(model.user_model), ""
 
 
-def _torch_run(module: Any, arrays: tuple[Array, ...]) -> Callable[[], object]:
+def _make_torch_run(module: Any, arrays: tuple[Array, ...]) -> Callable[[], object]:
     import torch
 
     tensors = [torch.from_numpy(array.copy()) for array in arrays]

@@ -24,16 +24,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_json(parser)
 
 
-def run(given: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Print a row for each layer."""
     from nbglcnn.api import check
     from nbglcnn.cli import console, inputs, models
 
-    model = models.find_model(given.model, given.preprocess)
-    x = inputs.load_example(model, given.images, given.shape, resize=given.resize)
+    model = models.find_model(options.model, options.preprocess)
+    x = inputs.load_example(model, options.images, options.shape, resize=options.resize)
     with console.show_progress("checking"):
-        report = check(model.source, inputs.compile_batch(model, x))
-    if given.json:
+        report = check(model.wrapped_model, inputs.select_batch_to_compile(model, x))
+    if options.json:
         rows = [asdict(row) for row in report.rows]
         console.print_json({"ok": report.ok, "summary": report.summary, "layers": rows})
     else:

@@ -32,20 +32,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_precision(parser)
 
 
-def run(given: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Write the Plan and print a summary of it."""
     from nbglcnn.api import compile
     from nbglcnn.cli import console, inputs, models
 
-    model = models.find_model(given.model, given.preprocess)
-    x = inputs.load_example(model, given.images, given.shape, resize=given.resize)
-    observe = given.observe if given.observe in ("all", "outputs") else given.observe.split(",")
+    model = models.find_model(options.model, options.preprocess)
+    x = inputs.load_example(model, options.images, options.shape, resize=options.resize)
+    observe = (
+        options.observe if options.observe in ("all", "outputs") else options.observe.split(",")
+    )
     with console.show_progress("compiling"):
         plan = compile(
-            model.source, inputs.compile_batch(model, x), observe=observe, precision=given.precision
+            model.wrapped_model,
+            inputs.select_batch_to_compile(model, x),
+            observe=observe,
+            precision=options.precision,
         )
-    output = given.output or model.output_path(".plan")
-    with console.write_errors(output):
+    output = options.output or model.output_path(".plan")
+    with console.convert_write_errors(output):
         plan.save(output)
     print(f"{output}: {plan!r}, {Path(output).stat().st_size:,} bytes")
     return 0

@@ -29,18 +29,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_precision(parser)
 
 
-def run(given: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Write the page and print its size."""
     from nbglcnn.cli import console, inputs, models
     from nbglcnn.features.export.export import export_html
 
-    text = _read_text(given.text) if given.text else ""
-    model = models.find_model(given.model, given.preprocess)
-    x = inputs.load_example(model, given.images, given.shape, resize=given.resize)
-    output = given.output or model.output_path(".html")
-    with console.show_progress("writing the page"), console.write_errors(output):
+    text = _read_text(options.text) if options.text else ""
+    model = models.find_model(options.model, options.preprocess)
+    x = inputs.load_example(model, options.images, options.shape, resize=options.resize)
+    output = options.output or model.output_path(".html")
+    with console.show_progress("writing the page"), console.convert_write_errors(output):
         export_html(
-            model.source, x, output, title=given.title, text=text, precision=given.precision
+            model.wrapped_model,
+            x,
+            output,
+            title=options.title,
+            text=text,
+            precision=options.precision,
         )
     print(f"{output}: {Path(output).stat().st_size:,} bytes")
     return 0

@@ -30,21 +30,21 @@ def load_example(
     """
     from nbglcnn.load import PreprocessedModel
 
-    if isinstance(model.source, PreprocessedModel):
-        return _picture_or_random(model.source, files, shapes, resize)
+    if isinstance(model.wrapped_model, PreprocessedModel):
+        return _picture_or_random(model.wrapped_model, files, shapes, resize)
     if files:
         return _read_files(files, _input_specs(model, shapes), resize)
-    if not model.is_python:
+    if not model.is_from_python:
         from nbglcnn.load.onnx.model import inputs_of_shapes
 
-        return inputs_of_shapes(model.unwrapped, shapes) if shapes else None
+        return inputs_of_shapes(model.user_model, shapes) if shapes else None
     if not shapes:
         raise CommandError(
             f"{model.name} needs an example input to determine its layers' shapes. {SHAPE_HINT}"
         )
     import numpy as np
 
-    from nbglcnn.load.bounds import validate_shape
+    from nbglcnn.load.size_limits import validate_shape
 
     random = np.random.default_rng(0)
     arrays = [random.random(validate_shape("--shape", one), np.float32) for one in shapes]
@@ -63,7 +63,7 @@ def _picture_or_random(
         return _read_files(files, [InputSpec("input")], False, any_size=True)
     import numpy as np
 
-    from nbglcnn.load.bounds import validate_shape
+    from nbglcnn.load.size_limits import validate_shape
 
     if len(shapes) > 1:
         raise CommandError(
@@ -73,7 +73,7 @@ def _picture_or_random(
     return np.random.default_rng(0).random(validate_shape("--shape", shape), np.float32)
 
 
-def compile_batch(model: ModelArgument, x: Any) -> Any:
+def select_batch_to_compile(model: ModelArgument, x: Any) -> Any:
     """Return the examples that a Plan is compiled for.
 
     Their number is the batch size of the file, filled up with copies of the last example; if the
@@ -82,22 +82,22 @@ def compile_batch(model: ModelArgument, x: Any) -> Any:
     count = _example_count(x)
     if count is None:
         return x
-    size = _fixed_batch(model, x) or min(count, MAX_BATCH)
+    size = _fixed_batch_size(model, x) or min(count, MAX_BATCH)
     return x if size == count else _take_examples(x, 0, size, count)
 
 
 def split_batches(model: ModelArgument, x: Any) -> list[Any]:
     """Split the input into batches for the model: one, or several if its file fixes the size."""
     count = _example_count(x)
-    size = None if count is None else _fixed_batch(model, x)
+    size = None if count is None else _fixed_batch_size(model, x)
     if count is None or size is None or size == count:
         return [x]
     return [_take_examples(x, first, size, count) for first in range(0, count, size)]
 
 
-def _fixed_batch(model: ModelArgument, x: Any) -> int | None:
+def _fixed_batch_size(model: ModelArgument, x: Any) -> int | None:
     """Return the batch size that the file fixes, or None."""
-    if model.is_python:
+    if model.is_from_python:
         return None
     for spec in _input_specs(model, ()):
         given = x.get(spec.name) if isinstance(x, dict) else x
@@ -111,11 +111,11 @@ def _input_specs(model: ModelArgument, shapes: Shapes) -> list[InputSpec]:
     """Return the known properties of the inputs, from the file or from --shape."""
     from nbglcnn.inputs.arguments import InputSpec
 
-    if model.is_python:
+    if model.is_from_python:
         return [InputSpec("input", shape) for shape in shapes] or [InputSpec("input")]
     from nbglcnn.load.onnx.model import input_specs
 
-    specs = input_specs(model.unwrapped)
+    specs = input_specs(model.user_model)
     if not specs or (shapes and len(shapes) != len(specs)):
         raise CommandError(f"the model has {len(specs)} inputs: give a shape for each")
     if not shapes:
@@ -131,9 +131,9 @@ def _example_count(x: Any) -> int | None:
     return None if x is None or isinstance(x, tuple) or getattr(x, "ndim", 1) == 0 else len(x)
 
 
-def _take_examples(x: Any, first: int, size: int, count: int) -> Any:
-    """Return `size` examples starting at `first`; the last example fills missing ones."""
-    rows = [min(row, count - 1) for row in range(first, first + size)]
+def _take_examples(x: Any, start: int, batch_size: int, example_count: int) -> Any:
+    """Return `batch_size` examples starting at `start`; the last example fills missing ones."""
+    rows = [min(row, example_count - 1) for row in range(start, start + batch_size)]
     if isinstance(x, dict):
         return {name: array[rows] if array.ndim > 1 else array for name, array in x.items()}
     return [x[row] for row in rows] if isinstance(x, list) else x[rows]

@@ -30,7 +30,8 @@ def draw_sheet(
 
     known = {value.key: value for value in plan.values}
     shown = [
-        _with_all_examples(known[key], array, plan.header.batch) for key, array in values.items()
+        _record_for_all_examples(known[key], array, plan.header.batch)
+        for key, array in values.items()
     ]
     count = min(MAX_ROWS, max(value.nchw[0] for value in shown))
     rows = [
@@ -41,7 +42,7 @@ def draw_sheet(
     pen = ImageDraw.Draw(Image.new("RGB", (1, 1)))
     # Pillow's default font has no ×.
     words = [
-        f"{v.key}  {'x'.join(map(str, v.nchw[1:]))}{_format_clipped([row[k] for row in rows])}"
+        f"{v.key}  {'x'.join(map(str, v.nchw[1:]))}{_format_clip_counts([row[k] for row in rows])}"
         for k, v in enumerate(shown)
     ]
     widths = [
@@ -62,30 +63,30 @@ def draw_sheet(
     return data.getvalue()
 
 
-def _with_all_examples(value: Value, array: Array, batch: int) -> Value:
+def _record_for_all_examples(value: Value, array: Array, batch_size: int) -> Value:
     """Return the value's record for all examples, which may exceed the Plan's batch."""
     from msgspec.structs import replace
 
-    from nbglcnn.runtime.batching import has_examples
+    from nbglcnn.runtime.batching import has_batch_axis
 
-    if not has_examples(value, batch):
+    if not has_batch_axis(value, batch_size):
         return value
     return replace(value, shape=array.shape, nchw=(len(array), *value.nchw[1:]))
 
 
-def _format_clipped(column: Sequence[Image]) -> str:
+def _format_clip_counts(pictures: Sequence[Image]) -> str:
     """Format how many numbers of the pictures the range clips."""
-    counts = {word: sum(one.info.get(word, 0) for one in column) for word in ("above", "below")}
+    counts = {word: sum(one.info.get(word, 0) for one in pictures) for word in ("above", "below")}
     found = [f"{count:,} {word}" for word, count in counts.items() if count]
     return "".join(f"  {text}" for text in found)
 
 
 def _draw_value(value: Value, array: Array, example: int, image_range: ColorRange | None) -> Image:
     """Draw one example of a value; a value without an example axis is the same in each row."""
-    from nbglcnn.pictures.feature_maps import draw_kind, draw_picture, mosaic_columns
+    from nbglcnn.pictures.feature_maps import display_style, draw_picture, mosaic_columns
 
     _, channels, _, width = value.nchw
-    drawn = draw_kind(value)
+    drawn = display_style(value)
     columns = mosaic_columns(channels) if drawn == "maps" else 1
     scale = (
         max(1, MAPS_WIDTH // (columns * width))

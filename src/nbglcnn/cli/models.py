@@ -23,43 +23,43 @@ if TYPE_CHECKING:
 class ModelArgument:
     """A model as the functions of nbglcnn accept it, and its name for messages."""
 
-    source: load.Model
+    wrapped_model: load.Model
     name: str
-    is_python: bool = False
+    is_from_python: bool = False
 
     @property
-    def unwrapped(self) -> Any:
+    def user_model(self) -> Any:
         """The module, or the file's path, without the preprocess."""
-        return self.source.source
+        return self.wrapped_model.user_model
 
     def output_path(self, suffix: str) -> str:
         """Return a default output path: beside an ONNX file, otherwise in the current folder."""
-        place = Path(f"{self.name}.py" if self.is_python else self.unwrapped)
+        place = Path(f"{self.name}.py" if self.is_from_python else self.user_model)
         return str(place.with_suffix(suffix))
 
 
-def find_model(text: str, settings: Sequence[tuple[str, Any]] = ()) -> ModelArgument:
-    """Load the model that MODEL names, with a Preprocess of these `settings` if there are any.
+def find_model(text: str, preprocess_options: Sequence[tuple[str, Any]] = ()) -> ModelArgument:
+    """Load the model that MODEL names, with a Preprocess if there are `preprocess_options`.
 
     Raises:
         CommandError: If the Python file cannot be imported, or has no such module or function.
     """
     from nbglcnn.inputs.preprocess import Preprocess
-    from nbglcnn.load import model_of
+    from nbglcnn.load import wrap_model
 
-    given, name, is_python = _resolve(text)
-    preprocess = Preprocess(**dict(settings)) if settings else None
-    return ModelArgument(model_of(given, preprocess), name, is_python)
+    given, name, is_python = _resolve_argument(text)
+    preprocess = Preprocess(**dict(preprocess_options)) if preprocess_options else None
+    return ModelArgument(wrap_model(given, preprocess), name, is_python)
 
 
-def _resolve(text: str) -> tuple[Any, str, bool]:
+def _resolve_argument(text: str) -> tuple[Any, str, bool]:
     """Return a module or a path, its name, and whether a Python file defines it."""
     file, _, name = text.rpartition(":")
     if file.endswith(".py"):
         return _make_module(Path(file).resolve(), name), name, True
     if text.endswith(".py"):
         path = Path(text).resolve()
-        some = _model_names(_import_file(path))
+        some = _model_candidate_names(_import_file(path))
         has = f"; {path.name} has {', '.join(some[:8])}" if some else ""
         raise CommandError(
             f"name the model in {path.name}: {text}:NAME, where NAME is a torch.nn.Module or a "
@@ -73,8 +73,8 @@ def _make_module(path: Path, name: str) -> Any:
 
     module = _import_file(path)
     if name not in vars(module):
-        near = suggest_names(name, _model_names(module))
-        has = "" if near else f"; it has {', '.join(_model_names(module)[:8]) or 'none'}"
+        near = suggest_names(name, _model_candidate_names(module))
+        has = "" if near else f"; it has {', '.join(_model_candidate_names(module)[:8]) or 'none'}"
         raise CommandError(f"{path.name} has no {name!r}{near}{has}")
     found = vars(module)[name]
     if is_module(found):
@@ -106,11 +106,11 @@ def _import_file(path: Path) -> ModuleType:
     return module
 
 
-def _run_user_code(path: Path, doing: str, work: Any) -> Any:
+def _run_user_code(path: Path, action: str, function: Any) -> Any:
     """Run code of the user's file, with stdout on stderr; CommandError if it fails."""
     try:
         with redirect_stdout(sys.stderr):
-            return work()
+            return function()
     except (Exception, SystemExit) as error:
         at = [
             frame.lineno
@@ -121,11 +121,11 @@ def _run_user_code(path: Path, doing: str, work: Any) -> Any:
         where = f", line {lines[0]}" if lines else ""
         words = error.msg if isinstance(error, SyntaxError) else error
         raise CommandError(
-            f"{path.name}{where}: {doing}: {type(error).__name__}: {words}"
+            f"{path.name}{where}: {action}: {type(error).__name__}: {words}"
         ) from None
 
 
-def _model_names(module: ModuleType) -> list[str]:
+def _model_candidate_names(module: ModuleType) -> list[str]:
     """List the modules, functions and classes of a file that MODEL could mean."""
     from nbglcnn.load import is_module
 

@@ -45,13 +45,13 @@ class PageServer(ThreadingHTTPServer):
         """The address of the page."""
         return f"http://{HOST}:{self.server_port}{self.path}"
 
-    def is_page_request(self, path: str, hosts: list[str]) -> bool:
-        """Whether a request is for the page; `hosts` are its Host headers."""
+    def is_page_request(self, path: str, host_headers: list[str]) -> bool:
+        """Whether a request is for the page; `host_headers` are its Host headers."""
         own = {f"{name}:{self.server_port}" for name in HOST_NAMES}
         if self.server_port == 80:
             own |= {*HOST_NAMES}
         right = secrets.compare_digest(path.encode(), self.path.encode())
-        return right and len(hosts) == 1 and hosts[0].lower() in own
+        return right and len(host_headers) == 1 and host_headers[0].lower() in own
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore browsers that disconnect before the response is complete."""
@@ -76,11 +76,11 @@ class _Handler(BaseHTTPRequestHandler):
         """Send 404 for every error, to reveal nothing."""
         self._respond(404, "text/plain; charset=utf-8", b"Nothing is here.\n")
 
-    def _respond(self, status: int, kind: str, content: bytes) -> None:
+    def _respond(self, status: int, content_type: str, content: bytes) -> None:
         self.send_response(status)
         for name, value in HEADERS.items():
             self.send_header(name, value)
-        self.send_header("Content-Type", kind)
+        self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         if self.command != "HEAD":

@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--range",
-        type=_parse_range,
+        type=_parse_color_range,
         metavar="LOW,HIGH",
         help="values shown as black and white in pictures of that sheet: two numbers, or `own` "
         "for each picture's minimum and maximum. Default: the network's range, else 0,1",
@@ -53,46 +53,50 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_json(parser)
 
 
-def run(given: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Run the pictures; print each layer's statistics and write the output file."""
     from nbglcnn.api import compile
     from nbglcnn.cli import console, inputs, map_sheet, models
     from nbglcnn.runtime.session import Session
     from nbglcnn.tables import table
 
-    model = models.find_model(given.model, given.preprocess)
-    x = inputs.load_example(model, given.images, given.shape, resize=given.resize)
+    model = models.find_model(options.model, options.preprocess)
+    x = inputs.load_example(model, options.images, options.shape, resize=options.resize)
     with console.show_progress("compiling"):
         plan = compile(
-            model.source,
-            inputs.compile_batch(model, x),
-            observe=list(dict.fromkeys(given.layer)) or "outputs",
-            precision=given.precision,
+            model.wrapped_model,
+            inputs.select_batch_to_compile(model, x),
+            observe=list(dict.fromkeys(options.layer)) or "outputs",
+            precision=options.precision,
         )
     with Session(plan) as session:
         found = session.run(x)
         renderer = session.renderer
-    keys = dict.fromkeys(given.layer or plan.header.outputs)
+    keys = dict.fromkeys(options.layer or plan.header.outputs)
     values = {key: found[key] for key in keys}
-    if given.out is not None:
-        png = given.out.suffix.lower() == ".png"
-        with console.write_errors(given.out):
-            sheet = map_sheet.draw_sheet(plan, values, given.range) if png else npz_bytes(values)
-            given.out.write_bytes(sheet)
-    rows = {key: statistics(array) for key, array in values.items()}
-    if given.json:
-        out = None if given.out is None else str(given.out)
+    if options.out is not None:
+        png = options.out.suffix.lower() == ".png"
+        with console.convert_write_errors(options.out):
+            sheet = map_sheet.draw_sheet(plan, values, options.range) if png else npz_bytes(values)
+            options.out.write_bytes(sheet)
+    rows = {key: compute_statistics(array) for key, array in values.items()}
+    if options.json:
+        out = None if options.out is None else str(options.out)
         console.print_json({"renderer": renderer, "out": out, "layers": rows})
         return 0
     titles = ("layer", "shape", *STATISTICS, "not finite")
-    print(table(titles, [_table_row(key, row) for key, row in rows.items()], numbers=range(2, 7)))
-    if given.out is not None:
+    print(
+        table(
+            titles, [_table_row(key, row) for key, row in rows.items()], number_columns=range(2, 7)
+        )
+    )
+    if options.out is not None:
         layers = "1 layer" if len(values) == 1 else f"{len(values)} layers"
-        print(f"{given.out}: {layers}, computed on {renderer}")
+        print(f"{options.out}: {layers}, computed on {renderer}")
     return 0
 
 
-def _parse_range(text: str) -> Any:
+def _parse_color_range(text: str) -> Any:
     """Parse `--range` into a `color_range`."""
     if text == "own":
         return "layer"
@@ -108,7 +112,7 @@ def _parse_range(text: str) -> Any:
     return low, high
 
 
-def statistics(array: Array) -> dict[str, Any]:
+def compute_statistics(array: Array) -> dict[str, Any]:
     """Return the shape, type and statistics of a value; statistics ignore NaN and infinities."""
     import numpy as np
 
@@ -137,10 +141,15 @@ def npz_bytes(values: Mapping[str, Array]) -> bytes:
     return data.getvalue()
 
 
-def _table_row(key: str, row: Mapping[str, Any]) -> tuple[str, ...]:
-    shape = "×".join(map(str, row["shape"])) or "scalar"
-    numbers = ("" if row[name] is None else f"{row[name]:.4g}" for name in STATISTICS)
-    wrong = [f"{row[name]:,} {name}" for name in ("nan", "inf") if row[name]]
+def _table_row(key: str, value_statistics: Mapping[str, Any]) -> tuple[str, ...]:
+    shape = "×".join(map(str, value_statistics["shape"])) or "scalar"
+    numbers = (
+        "" if value_statistics[name] is None else f"{value_statistics[name]:.4g}"
+        for name in STATISTICS
+    )
+    wrong = [
+        f"{value_statistics[name]:,} {name}" for name in ("nan", "inf") if value_statistics[name]
+    ]
     return key, shape, *numbers, ", ".join(wrong)
 
 

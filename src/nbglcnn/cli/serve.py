@@ -30,29 +30,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_precision(parser)
 
 
-def run(given: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
     from nbglcnn.cli import console, inputs, models
     from nbglcnn.cli.page_server import PageServer, open_browser
     from nbglcnn.features.export.export import build_page
     from nbglcnn.widget.network import Network
 
-    model = models.find_model(given.model, given.preprocess)
-    x = inputs.load_example(model, given.images, given.shape, resize=given.resize)
+    model = models.find_model(options.model, options.preprocess)
+    x = inputs.load_example(model, options.images, options.shape, resize=options.resize)
     with console.show_progress("writing the page"):
-        network = Network(model.source, x, observe="all", precision=given.precision)
-        content = build_page(network, title=given.title)
+        network = Network(model.wrapped_model, x, observe="all", precision=options.precision)
+        content = build_page(network, title=options.title)
     try:
-        server = PageServer(content, given.port)
+        server = PageServer(content, options.port)
     except OSError as error:
         raise console.CommandError(
-            f"port {given.port} is not available: {error.strerror or error}. Use another --port, "
+            f"port {options.port} is not available: {error.strerror or error}. Use another --port, "
             "or omit it"
         ) from None
     try:
         with server:
             print(f"{server.url}\nPress Ctrl-C to stop.", flush=True)
-            if not given.no_browser:
+            if not options.no_browser:
                 open_browser(server.url)
             server.serve_forever()
     except KeyboardInterrupt:

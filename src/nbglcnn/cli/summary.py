@@ -22,21 +22,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_json(parser)
 
 
-def run(given: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Print the layers and the totals."""
     from nbglcnn.cli import console, inputs, models
     from nbglcnn.lowering.lower import lower
     from nbglcnn.python_fallback import load_with_fallback
 
-    model = models.find_model(given.model, given.preprocess)
-    x = inputs.load_example(model, given.images, given.shape, resize=given.resize)
+    model = models.find_model(options.model, options.preprocess)
+    x = inputs.load_example(model, options.images, options.shape, resize=options.resize)
     with console.show_progress("reading the model"):
-        graph, _ = load_with_fallback(model.source, inputs.compile_batch(model, x))
+        graph, _ = load_with_fallback(model.wrapped_model, inputs.select_batch_to_compile(model, x))
         plan = lower(graph, observe="outputs")
     layers = plan.layers
     parameters = sum(layer.parameters - layer.shared for layer in layers)
     macs = sum(layer.macs for layer in layers)
-    if given.json:
+    if options.json:
         rows = [
             {
                 "name": layer.name,

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_json(parser)
 
 
-def run(given: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Print a row for each layer, and a verdict."""
     from tqdm import tqdm
 
@@ -35,21 +35,21 @@ def run(given: argparse.Namespace) -> int:
     from nbglcnn.reference import engine_name
     from nbglcnn.runtime.session import Session
 
-    model = models.find_model(given.model, given.preprocess)
-    x = inputs.load_example(model, given.images, given.shape, resize=given.resize)
+    model = models.find_model(options.model, options.preprocess)
+    x = inputs.load_example(model, options.images, options.shape, resize=options.resize)
     parts = inputs.split_batches(model, x)
-    if not model.is_python and not engine_name(model.source).startswith("ONNX Runtime"):
+    if not model.is_from_python and not engine_name(model.wrapped_model).startswith("ONNX Runtime"):
         console.print_note(
             "ONNX Runtime is not installed (pip install onnxruntime); "
-            f"{engine_name(model.source)} is used instead, which takes longer"
+            f"{engine_name(model.wrapped_model)} is used instead, which takes longer"
         )
     with console.show_progress("compiling"):
-        plan = compile(model.source, parts[0], precision=given.precision)
+        plan = compile(model.wrapped_model, parts[0], precision=options.precision)
     with Session(plan) as session:
         bar = tqdm(parts, unit="batch", leave=False, delay=1, disable=None)
-        reports = [verify(session, model.source, part) for part in bar]
+        reports = [verify(session, model.wrapped_model, part) for part in bar]
     ok = all(report.ok for report in reports)
-    if given.json:
+    if options.json:
         found = [_report_dict(report) for report in reports]
         console.print_json({"ok": ok, "reports": found})
     else:

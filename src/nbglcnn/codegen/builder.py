@@ -14,34 +14,34 @@ from nbglcnn.codegen.texture_formats import TextureFormats
 from nbglcnn.codegen.uniform_slots import GlslFunction, UniformValue, write_uniforms
 from nbglcnn.codegen.weights import INTEGER_PACKERS, pack_weight
 from nbglcnn.errors import UnsupportedModel
-from nbglcnn.graph import Array, Carry, Graph, Key, Node
+from nbglcnn.graph import Array, Carry, Graph, Node, ValueKey
 from nbglcnn.plan import schema as p
-from nbglcnn.plan.layout import NCHW, Block, Layout, storage_nchw
+from nbglcnn.plan.layout import NCHW, Layout, PixelBlock, storage_nchw
 
 WIDTH_SLOT = "int width"  # width of the texture with row-major elements
-FLATTEN = FragmentShader(
+FLATTEN_SHADER = FragmentShader(
     "flatten", shader_source("flatten.glsl"), has_pixel_function=False, uniform_slots=WIDTH_SLOT
 )
-FLATTEN_STRIPS = replace(FLATTEN, source=shader_source("flatten_strips.glsl"))
-UNFLATTEN = FragmentShader(
+FLATTEN_STRIPS_SHADER = replace(FLATTEN_SHADER, source=shader_source("flatten_strips.glsl"))
+UNFLATTEN_SHADER = FragmentShader(
     "unflatten",
     shader_source("unflatten.glsl") + shader_source("pixel_loop_main.glsl"),
     has_pixel_function=False,
     uniform_slots=WIDTH_SLOT,
 )
-UNFLATTEN_PAIRS = replace(UNFLATTEN, source=shader_source("unflatten_pairs.glsl"))
-RESHAPE = FragmentShader("reshape", shader_source("reshape.glsl"))
+UNFLATTEN_PAIRS_SHADER = replace(UNFLATTEN_SHADER, source=shader_source("unflatten_pairs.glsl"))
+RESHAPE_SHADER = FragmentShader("reshape", shader_source("reshape.glsl"))
 
 # Limit for all textures, in bytes: above it browsers tend to lose the context without an error.
-TEXTURE_BUDGET = 2 * 2**30
-MAX_REPEATED_BYTES = 2**26  # bytes of a constant with few distinct numbers
+TEXTURE_BUDGET_BYTES = 2 * 2**30
+MAX_REPEATED_CONSTANT_BYTES = 2**26  # bytes of a constant with few distinct numbers
 
 
 def too_large_error(layer: str, observe: str) -> UnsupportedModel:
     """Return the error for a network that exceeds the texture budget."""
     more = "" if observe == "outputs" else ', observe="outputs"'
     return UnsupportedModel(
-        f"{layer}: the network needs more than {TEXTURE_BUDGET / 2**30:.0f} GiB of textures. "
+        f"{layer}: the network needs more than {TEXTURE_BUDGET_BYTES / 2**30:.0f} GiB of textures. "
         f'Use a smaller input or batch{more} or precision="float16"'
     )
 
@@ -52,7 +52,7 @@ class Tensor:
 
     texture: int
     layout: Layout
-    value: str = ""
+    value_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +63,13 @@ class Epilogue:
     of the same shape to add, `activation` a unary node.
     """
 
-    value: str
+    output_name: str
     normalization: Node | None = None
-    residual: str = ""
+    residual_name: str = ""
     activation: Node | None = None
 
 
-def flat_size(count: int, max_side: int = 4096) -> tuple[int, int]:
+def row_major_texture_size(count: int, max_side: int = 4096) -> tuple[int, int]:
     """(width, height) in texels of a texture that holds `count` floats in row-major order.
 
     `max_side` is the largest side of a texture on the device.
@@ -93,7 +93,7 @@ class Builder:
         target: p.Target,
         epilogues: Mapping[str, Epilogue] = {},
         precision: p.Precision = "float32",
-        keys: Sequence[Key] = (),
+        keys: Sequence[ValueKey] = (),
     ) -> None:
         self.graph = graph
         self.edit_targets = EditTargets(graph, keys)
@@ -113,7 +113,7 @@ class Builder:
         self._uniform_offsets: dict[bytes, int] = {}
         self._tensors: dict[str, Tensor] = {}
         self._deferred_nodes: dict[str, tuple[Node, int, Callable[[Builder, Node], None]]] = {}
-        self._copies: dict[tuple[str, NCHW, Block | None, int], Tensor] = {}
+        self._copies: dict[tuple[str, NCHW, PixelBlock | None, int], Tensor] = {}
         self._weight_textures: dict[str, int] = {}
         self.used_constants: set[str] = set()
         self.sections: list[p.Section] = []
@@ -129,23 +129,25 @@ class Builder:
         """
         first = sum(section.count for section in self.sections)
         self.sections.append(
-            p.Section(name, first, len(self.passes) - first, name in self.graph.on_demand)
+            p.Section(name, first, len(self.passes) - first, name in self.graph.on_demand_sections)
         )
         self._copies.clear()
 
-    def bind_carry(self, carry: Carry) -> None:
+    def bind_state_target(self, carry: Carry) -> None:
         """Bind a carry's target to a texture that starts with the initial contents."""
         if math.prod(self.shape(carry.target)):
-            self._bind_initial(carry.target, carry.initial)
+            self._bind_initialized_texture(carry.target, carry.initial)
 
-    def _bind_initial(self, value: str, initial: str) -> Tensor:
+    def _bind_initialized_texture(self, value: str, initial: str) -> Tensor:
         """Bind a value to its own texture, which starts as a constant.
 
         `weight_texture` would share the texture with a constant of equal contents.
         """
         layout = self.fit_to_device(self.layout(storage_nchw(self.shape(value))))
         arguments = {"nchw": layout.nchw, "block": layout.block, **_strip_arguments(layout)}
-        tensor = Tensor(self._create_weight(p.Recipe("tensor", (initial,), arguments)), layout)
+        tensor = Tensor(
+            self._create_weight(p.PackingRecipe("tensor", (initial,), arguments)), layout
+        )
         self.bind(value, tensor)
         return tensor
 
@@ -159,8 +161,8 @@ class Builder:
         source, target = self.stored_tensor(carry.source), self.stored_tensor(carry.target)
         written = any(step.output == source.texture for step in self.passes)
         if not written or source.layout != target.layout:
-            copy = self.scratch(target.layout, source)
-            self.draw(RESHAPE, copy, [source], fetches=16)
+            copy = self.create_scratch_tensor(target.layout, source)
+            self.draw(RESHAPE_SHADER, copy, [source], fetches=16)
             source = copy
         self.carries.append(p.Carry(source.texture, target.texture))
 
@@ -170,9 +172,9 @@ class Builder:
         """The concrete shape of a value."""
         return self.graph.shape(value)
 
-    def constant(self, value: str) -> Array | None:
+    def constant_data(self, value: str) -> Array | None:
         """Return the data of a constant value, or None."""
-        return self.graph.constant(value)
+        return self.graph.constant_data(value)
 
     def static_data(self, value: str) -> Array | None:
         """Return a constant's data if new weights cannot change it, or None."""
@@ -184,7 +186,7 @@ class Builder:
 
     # Layouts of values.
 
-    def block(self, nchw: NCHW, *, slices: bool = False) -> Block:
+    def choose_block(self, nchw: NCHW, *, slices: bool = False) -> PixelBlock:
         """Return the block for a shape nchw; all operators use this policy.
 
         The block wastes the fewest texels: 2×2 pixels for maps, lines for lines, images for
@@ -193,7 +195,7 @@ class Builder:
         """
         n, _, h, w = nchw
         if slices and h > 1:
-            return self.block((n, 1, 1, w)) if w > 1 else (1, 1, 1)
+            return self.choose_block((n, 1, 1, w)) if w > 1 else (1, 1, 1)
         if h > 1 and w > 1:
             return (1, 2, 2)
         if w > 1:
@@ -202,9 +204,9 @@ class Builder:
             return (1, 4, 1) if h > 2 else (1, 2, 1)
         return (4, 1, 1) if n > 2 else (n, 1, 1)
 
-    def layout(self, nchw: NCHW, block: Block | None = None) -> Layout:
+    def layout(self, nchw: NCHW, block: PixelBlock | None = None) -> Layout:
         """Return the layout of a shape nchw in the given block (default: its own)."""
-        return Layout(nchw, block or self.block(nchw))
+        return Layout(nchw, block or self.choose_block(nchw))
 
     def stored_tensor(self, value: str) -> Tensor:
         """Return a value's tensor as stored, in any nchw; constants are packed on demand."""
@@ -220,22 +222,28 @@ class Builder:
             self._tensors[value] = self.constant_tensor(value, storage_nchw(self.shape(value)))
         return self._tensors[value]
 
-    def view_of(self, number: int) -> int:
+    def shared_texture_source(self, key_index: int) -> int:
         """Return the kept value whose texture a kept view or alias shares, or -1."""
         source, own = (
-            self.edit_targets.view_of(number),
-            self.stored_tensor(self.edit_targets.value(number)),
+            self.edit_targets.preceding_key_index(key_index),
+            self.stored_tensor(self.edit_targets.value_name(key_index)),
         )
-        if source < 0 or self.stored_tensor(self.edit_targets.value(source)).texture != own.texture:
+        if (
+            source < 0
+            or self.stored_tensor(self.edit_targets.value_name(source)).texture != own.texture
+        ):
             return -1
         return source
 
-    def edit_target(self, tensor: Tensor | int) -> int:
+    def edit_target_index(self, tensor: Tensor | int) -> int:
         """Return the kept value whose edits apply when the current node reads a tensor, or -1."""
         if isinstance(tensor, int):
             return -1
-        found = self.edit_targets.key_read_by(self._node, tensor.value)
-        if found < 0 or self._tensors[self.edit_targets.value(found)].texture != tensor.texture:
+        found = self.edit_targets.applicable_key_index(self._node, tensor.value_name)
+        if (
+            found < 0
+            or self._tensors[self.edit_targets.value_name(found)].texture != tensor.texture
+        ):
             return -1  # a copy already contains the edits
         return found
 
@@ -250,7 +258,9 @@ class Builder:
         """Return the deferred node that computes this value, or None."""
         return self._deferred_nodes[value][0] if value in self._deferred_nodes else None
 
-    def tensor(self, value: str, nchw: NCHW | None = None, block: Block | None = None) -> Tensor:
+    def tensor(
+        self, value: str, nchw: NCHW | None = None, block: PixelBlock | None = None
+    ) -> Tensor:
         """Return a value in the given nchw (default: its own shape's) and block (default: any).
 
         A pass copies it if the stored layout differs; the copy is cached.
@@ -258,46 +268,48 @@ class Builder:
         if not math.prod(self.shape(value)):
             return self.zero_tensor()
         nchw = nchw or storage_nchw(self.shape(value))
-        if self.constant(value) is not None and value not in self._tensors:
+        if self.constant_data(value) is not None and value not in self._tensors:
             return self.constant_tensor(value, nchw, block)
         stored = self.stored_tensor(value)
         if stored.layout.nchw == nchw and block in (None, stored.layout.block):
             return stored
-        key = (value, nchw, block, self.edit_target(stored))
+        key = (value, nchw, block, self.edit_target_index(stored))
         if key not in self._copies:
-            copy = replace(self.scratch(self.layout(nchw, block), stored), value=value)
-            self.draw(RESHAPE, copy, [stored], fetches=16)
+            copy = replace(
+                self.create_scratch_tensor(self.layout(nchw, block), stored), value_name=value
+            )
+            self.draw(RESHAPE_SHADER, copy, [stored], fetches=16)
             self._copies[key] = copy
         return self._copies[key]
 
-    def constant_tensor(self, value: str, nchw: NCHW, block: Block | None = None) -> Tensor:
+    def constant_tensor(self, value: str, nchw: NCHW, block: PixelBlock | None = None) -> Tensor:
         """Pack a constant into a weight texture."""
         data = self.graph.values[value].data
         assert data is not None
         if 0 in data.strides:  # a tiny file can declare a huge constant
-            self._check_repeated(value)
+            self._check_repeated_constant(value)
         layout = self.fit_to_device(self.layout(nchw, block))
         arguments = {"nchw": layout.nchw, "block": layout.block, **_strip_arguments(layout)}
-        texture = self.weight_texture(p.Recipe("tensor", (value,), arguments))
+        texture = self.weight_texture(p.PackingRecipe("tensor", (value,), arguments))
         return Tensor(texture, layout)
 
-    def _check_repeated(self, value: str) -> None:
+    def _check_repeated_constant(self, value: str) -> None:
         """Raise UnsupportedModel if a few repeated numbers would be packed into a huge texture."""
         shape = self.shape(value)
-        if 4 * math.prod(shape) > MAX_REPEATED_BYTES:
+        if 4 * math.prod(shape) > MAX_REPEATED_CONSTANT_BYTES:
             raise UnsupportedModel(
                 f"{self.layer_label()}: a constant of shape {list(shape)} with few repeated "
                 f"values takes {4 * math.prod(shape):,} bytes of textures; at most "
-                f"{MAX_REPEATED_BYTES:,} are supported. Use broadcasting instead"
+                f"{MAX_REPEATED_CONSTANT_BYTES:,} are supported. Use broadcasting instead"
             )
 
     def zero_tensor(self) -> Tensor:
         """Return a single zero, for samplers that aren't read and for empty tensors."""
-        return Tensor(self.weight_texture(p.Recipe("zero", ())), Layout((1, 1, 1, 1)))
+        return Tensor(self.weight_texture(p.PackingRecipe("zero", ())), Layout((1, 1, 1, 1)))
 
     def bind_filled(self, value: str, number: float) -> None:
         """Bind a value to a texture filled with one number."""
-        self._check_repeated(value)
+        self._check_repeated_constant(value)
         nchw = storage_nchw(self.shape(value))
         layout = self.fit_to_device(self.layout(nchw))
         bits = int(np.float32(number).view(np.uint32))  # JSON has no infinity
@@ -307,11 +319,13 @@ class Builder:
             "bits": bits,
             **_strip_arguments(layout),
         }
-        self.bind(value, Tensor(self.weight_texture(p.Recipe("filled", (), arguments)), layout))
+        self.bind(
+            value, Tensor(self.weight_texture(p.PackingRecipe("filled", (), arguments)), layout)
+        )
 
-    def output(self, value: str, layout: Layout | None = None) -> Tensor:
+    def create_output(self, value: str, layout: Layout | None = None) -> Tensor:
         """Bind `value` to a new texture."""
-        tensor = self.scratch(layout or self.layout(storage_nchw(self.shape(value))))
+        tensor = self.create_scratch_tensor(layout or self.layout(storage_nchw(self.shape(value))))
         self.bind(value, tensor)
         return tensor
 
@@ -319,11 +333,11 @@ class Builder:
         """Bind `value` to a tensor with its row-major elements, in any nchw of the same size."""
         assert math.prod(tensor.layout.nchw) == math.prod(self.shape(value)), (value, tensor)
         self.formats.mark_dtype(tensor.texture, self.graph.values[value].dtype)
-        if tensor.value:
-            self.edit_targets.add_view(value, tensor.value, self._node)
-        self._tensors[value] = replace(tensor, value=value)
+        if tensor.value_name:
+            self.edit_targets.add_view(value, tensor.value_name, self._node)
+        self._tensors[value] = replace(tensor, value_name=value)
 
-    def scratch(self, layout: Layout, source: Tensor | None = None) -> Tensor:
+    def create_scratch_tensor(self, layout: Layout, source: Tensor | None = None) -> Tensor:
         """Create a texture of this layout, for copies of elements of `source` if it is passed."""
         layout = self.fit_to_device(layout)
         tensor = Tensor(self.create_texture(*layout.size), layout)
@@ -365,7 +379,10 @@ class Builder:
                 f"this device supports at most {limit}×{limit}. Use a smaller input or batch"
             )
         # Here without activations: lower.py sums all textures when the passes are known.
-        if self._weight_bytes + width * height * layers * self.formats.texel_bytes > TEXTURE_BUDGET:
+        if (
+            self._weight_bytes + width * height * layers * self.formats.texel_bytes
+            > TEXTURE_BUDGET_BYTES
+        ):
             raise too_large_error(self.layer_label(), "")
 
     def layer_label(self) -> str:
@@ -401,7 +418,7 @@ class Builder:
 
     # Weights, programs, passes.
 
-    def weight_texture(self, recipe: p.Recipe) -> int:
+    def weight_texture(self, recipe: p.PackingRecipe) -> int:
         """Return the texture packed by `recipe`; equal contents share one texture."""
         blob = self._pack_recipe(recipe)
         # The name contains the recipe: fresh parameters may be equal now and differ after
@@ -412,11 +429,11 @@ class Builder:
             self.formats.mark_uploaded(self._weight_textures[name])
         return self._weight_textures[name]
 
-    def _pack_recipe(self, recipe: p.Recipe) -> p.Float32:
+    def _pack_recipe(self, recipe: p.PackingRecipe) -> p.Float32:
         self.used_constants.update(recipe.sources)
         return pack_weight(recipe, [self.graph.values[s].data for s in recipe.sources])
 
-    def _create_weight(self, recipe: p.Recipe, blob: p.Float32 | None = None) -> int:
+    def _create_weight(self, recipe: p.PackingRecipe, blob: p.Float32 | None = None) -> int:
         """Create a texture with the contents that a recipe packs."""
         blob = self._pack_recipe(recipe) if blob is None else blob
         layers, height, width, _ = blob.shape
@@ -496,7 +513,7 @@ class Builder:
             self.uniform_data += data
         width, height = viewport or layout.drawn
         read = (*inputs, *weights)
-        values = tuple(map(self.edit_target, read))
+        values = tuple(map(self.edit_target_index, read))
         return p.Pass(
             number,
             tuple(t if isinstance(t, int) else t.texture for t in read),
@@ -513,10 +530,14 @@ class Builder:
         shape, dtype = self.shape(value), self.graph.values[value].dtype
         empty = not math.prod(shape)
         if empty:
-            tensor = self.scratch(Layout((1, 1, 1, 1)))
+            tensor = self.create_scratch_tensor(Layout((1, 1, 1, 1)))
         else:
-            tensor = self._bind_initial(value, initial) if initial else self.output(value)
-        width, height = flat_size(math.prod(shape), self.target.max_texture_size)
+            tensor = (
+                self._bind_initialized_texture(value, initial)
+                if initial
+                else self.create_output(value)
+            )
+        width, height = row_major_texture_size(math.prod(shape), self.target.max_texture_size)
         staging = self.create_texture(width, height)
         self.formats.mark_uploaded(staging)
         self.formats.mark_dtype(staging, dtype)
@@ -524,7 +545,7 @@ class Builder:
         pairs = (layout.block, layout.phases, layout.nchw[3] % 2) == ((1, 2, 2), (1, 1), 0)
         pairs = pairs and self.target.fast_kernels and not layout.max_side
         step = self.make_pass(
-            UNFLATTEN_PAIRS if pairs else UNFLATTEN,
+            UNFLATTEN_PAIRS_SHADER if pairs else UNFLATTEN_SHADER,
             tensor.texture,
             layout,
             [Tensor(staging, layout)],

@@ -13,62 +13,66 @@ from collections.abc import Sequence
 
 import msgspec
 
-from nbglcnn.graph import Graph, Key, Node, is_inside_call, return_order
+from nbglcnn.graph import Graph, Node, ValueKey, call_return_order, is_inside_call
 from nbglcnn.plan import schema as p
 
-MODEL_RETURN = (math.inf,)  # when a model without submodules returns
+MODEL_RETURN_ORDER = (math.inf,)  # when a model without submodules returns
 
 
 class EditTargets:
     """The keys that a Plan keeps, by number, in the order in which their hooks would run."""
 
-    def __init__(self, graph: Graph, keys: Sequence[Key]) -> None:
+    def __init__(self, graph: Graph, keys: Sequence[ValueKey]) -> None:
         self._graph = graph
         self._keys = keys
         self._views: dict[str, tuple[str, Node | None]] = {}
         self._keys_of_value: dict[str, list[int]] = {}
         for number, key in enumerate(keys):
-            self._keys_of_value.setdefault(key.value, []).append(number)
+            self._keys_of_value.setdefault(key.value_name, []).append(number)
         # Inner modules' hooks run first, the model's own last.
-        return_positions = return_order(graph)
+        return_positions = call_return_order(graph)
         for group in self._keys_of_value.values():
-            group.sort(key=lambda number: return_positions.get(keys[number].call, MODEL_RETURN))
+            group.sort(
+                key=lambda number: return_positions.get(
+                    keys[number].module_call, MODEL_RETURN_ORDER
+                )
+            )
 
-    def value(self, number: int) -> str:
+    def value_name(self, key_index: int) -> str:
         """Return the Graph's value that a kept key names."""
-        return self._keys[number].value
+        return self._keys[key_index].value_name
 
     def add_view(self, value: str, source: str, node: Node | None) -> None:
         """Record that a node returns the texture of `source` as `value`."""
         self._views[value] = source, node
 
-    def key_read_by(self, node: Node | None, value: str) -> int:
+    def applicable_key_index(self, node: Node | None, value: str) -> int:
         """Return the last key whose edits apply to a value when a node reads it, or -1."""
         while value:
             for number in reversed(self._keys_of_value.get(value, ())):
-                if not self._is_inside(node, number):
+                if not self._is_inside_key_call(node, number):
                     return number
             value, node = self._views.get(value, ("", None))
         return -1
 
-    def view_of(self, number: int) -> int:
+    def preceding_key_index(self, key_index: int) -> int:
         """Return the key whose edits apply to the value before this key's, or -1."""
-        value = self.value(number)
-        before = self._keys_of_value[value][: self._keys_of_value[value].index(number)]
-        if self._keys[number].kind == "output":  # two outputs don't precede each other
+        value = self.value_name(key_index)
+        before = self._keys_of_value[value][: self._keys_of_value[value].index(key_index)]
+        if self._keys[key_index].kind == "output":  # two outputs don't precede each other
             before = [one for one in before if self._keys[one].kind != "output"]
         if before:
             return before[-1]
         source, node = self._views.get(value, ("", None))
-        return self.key_read_by(node, source)
+        return self.applicable_key_index(node, source)
 
-    def _is_inside(self, node: Node | None, number: int) -> bool:
-        key = self._keys[number]
+    def _is_inside_key_call(self, node: Node | None, key_index: int) -> bool:
+        key = self._keys[key_index]
         if node is None or key.kind == "input":
             return False
         if key.kind == "output":
             # Nodes of an ONNX file may read an output under its own name.
-            return self._graph.source != "onnx" or len(self._keys_of_value[key.value]) > 1
+            return self._graph.framework != "onnx" or len(self._keys_of_value[key.value_name]) > 1
         return is_inside_call(self._graph, node, key)
 
 

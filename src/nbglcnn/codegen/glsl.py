@@ -64,11 +64,11 @@ class FragmentShader:
 
 
 def uniform_slots_of(
-    kernel: FragmentShader, parts: Sequence[str | GlslFunction]
+    shader: FragmentShader, functions: Sequence[str | GlslFunction]
 ) -> tuple[UniformSlot, ...]:
     """Return the uniform slots of a kernel and of the functions that it calls."""
-    own = (part.uniform_slots for part in parts if isinstance(part, GlslFunction))
-    return parse_slots(";".join([kernel.uniform_slots, *own]))
+    own = (part.uniform_slots for part in functions if isinstance(part, GlslFunction))
+    return parse_slots(";".join([shader.uniform_slots, *own]))
 
 
 def program_source(
@@ -109,4 +109,4 @@ def program_source(
     )
 
 
-VERTEX_SHADER = shader_source("vertex.glsl")
+VERTEX_GLSL = shader_source("vertex.glsl")

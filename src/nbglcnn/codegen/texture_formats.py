@@ -38,10 +38,10 @@ class TextureFormats:
             if source in known:
                 known.add(texture)
 
-    def share_format(self, one: int, other: int) -> None:
+    def share_format(self, texture: int, other_texture: int) -> None:
         """Record that one texture is copied to the other unchanged, so that their formats agree."""
-        self.mark_copy(one, other)
-        self.mark_copy(other, one)
+        self.mark_copy(texture, other_texture)
+        self.mark_copy(other_texture, texture)
 
     def mark_uploaded(self, texture: int) -> None:
         """Record that no pass writes a texture."""

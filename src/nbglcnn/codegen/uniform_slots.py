@@ -45,7 +45,7 @@ class UniformSlot:
     bank: str
     offset: int
     components: int
-    count: int = 0
+    array_length: int = 0
 
     @property
     def word_offset(self) -> int:
@@ -56,13 +56,13 @@ class UniformSlot:
     def type(self) -> str:
         """The GLSL type: "ivec2", "vec4[2]"."""
         kind = next(kind for kind, of in GLSL_TYPES.items() if of == (self.bank, self.components))
-        return f"{kind}[{self.count}]" if self.count else kind
+        return f"{kind}[{self.array_length}]" if self.array_length else kind
 
     def macro(self) -> str:
         """Return the #define that gives the slot its name."""
         line, lane = divmod(self.offset, 4)
         lanes = "" if self.components == 4 else "." + "xyzw"[lane : lane + self.components]
-        if self.count:
+        if self.array_length:
             return f"#define u_{self.name}(k) u.{self.bank}[{line} + (k)]{lanes}"
         return f"#define u_{self.name} u.{self.bank}[{line}]{lanes}"
 
@@ -70,7 +70,7 @@ class UniformSlot:
         """Write the slot's numbers into a pass's 128 words; an array may have fewer elements."""
         dtype = np.int32 if self.bank == "i" else np.float32
         values = np.asarray(number, dtype).reshape(-1, self.components).view(np.int32)
-        fits = len(values) <= self.count if self.count else len(values) == 1
+        fits = len(values) <= self.array_length if self.array_length else len(values) == 1
         assert fits, (self.name, number)
         for k, value in enumerate(values):
             at = self.word_offset + 4 * k

@@ -9,14 +9,14 @@ import numpy as np
 
 from nbglcnn.graph import Array
 from nbglcnn.plan.layout import Float32, Layout
-from nbglcnn.plan.schema import Recipe
+from nbglcnn.plan.schema import PackingRecipe
 
 COLUMN_GROUPS = 1024  # input channel groups side by side in a weight texture: 4096 texels
 MAX_KERNEL_ROWS = 4096  # rows of texels in a weight texture; further rows are in further layers
 Packer = Callable[..., Float32]
 
 
-def pack_weight(recipe: Recipe, constants: Sequence[Array | None]) -> Float32:
+def pack_weight(recipe: PackingRecipe, constants: Sequence[Array | None]) -> Float32:
     """Return the texture (layers, height, width, 4) that a recipe packs from its sources."""
     with np.errstate(all="ignore"):  # overflow becomes infinity
         return PACKERS[recipe.packer](*constants, **recipe.arguments)
@@ -64,7 +64,7 @@ def batchnorm_factor(scale: Array, variance: Array, *, epsilon: float) -> Float3
     return _pack_vector(batchnorm_scale(scale, variance, epsilon=epsilon))
 
 
-def split_kernel(inputs: int, outputs: int, taps: int) -> tuple[int, int]:
+def split_kernel_texture(inputs: int, outputs: int, taps: int) -> tuple[int, int]:
     """Return how a dense kernel's texture is split: output groups per layer, and layers."""
     parts = -(-inputs // (4 * COLUMN_GROUPS))
     groups = -(-outputs // 4)
@@ -80,7 +80,7 @@ def pack_dense_kernel(weight: Array) -> Float32:
     """
     o, i, kh, kw = weight.shape
     ig, kk = -(-i // 4), kh * kw
-    each, layers = split_kernel(i, o, kk)
+    each, layers = split_kernel_texture(i, o, kk)
     columns = min(ig, COLUMN_GROUPS) * 4
     parts = -(-ig * 4 // columns)
     texture = np.zeros((layers, parts * each * kk, columns, 4), np.float32)

@@ -32,13 +32,13 @@ class Feature:
     Args:
         name: The name of the feature, in Python and in pages.
         traits: The traits that the Viewer gets, by name.
-        page_writable: The names of the traits that pages may set, all in one message;
-            `traits_changed` is called afterwards.
+        page_writable_traits: The names of the traits that pages may set, all in one message;
+            `on_traits_changed` is called afterwards.
         messages: The handlers of a page's messages by type, called with the message and its
             buffers.
         blob: Returns the blob of a name that a page requests; None if it belongs to another
             feature.
-        after_message: Called after each message of a page.
+        on_message_handled: Called after each message of a page.
         edits_changed, weights_changed: Called after a change of the user's edits, or of the
             weights.
         weights_replaced: Called when other weights were loaded, before they are sent to pages.
@@ -47,25 +47,28 @@ class Feature:
             example of a batch.
         views: Returns the views of this feature by name, each with the reason why it isn't
             available yet, or "".
-        lock_reason: Returns the reason why other features must not change the weights now, or "".
+        weight_lock_reason: Returns the reason why other features must not change the weights now,
+            or "".
         fetch_weights: Fetches the current weights from the page or the loop that changes them.
         close: Frees the feature's resources.
     """
 
     name: str
     traits: Mapping[str, traitlets.TraitType[Any, Any]] = field(default_factory=dict)
-    page_writable: tuple[str, ...] = ()
-    traits_changed: Callable[[], None] = _no_op
-    messages: Mapping[type, Callable[[Any, Sequence[bytes]], None]] = field(default_factory=dict)
-    blob: Callable[[str], memoryview | None] = _no_op
-    after_message: Callable[[], None] = _no_op
-    edits_changed: Callable[[], None] = _no_op
-    weights_changed: Callable[[], None] = _no_op
-    weights_replaced: Callable[[], None] = _no_op
-    plan_changed: Callable[[], None] = _no_op
-    batch_reduced: Callable[[int], None] = _no_op
-    views: Callable[[], Mapping[str, str]] = dict
-    lock_reason: Callable[[], str] = str
+    page_writable_traits: tuple[str, ...] = ()
+    on_traits_changed: Callable[[], None] = _no_op
+    message_handlers: Mapping[type, Callable[[Any, Sequence[bytes]], None]] = field(
+        default_factory=dict
+    )
+    find_blob: Callable[[str], memoryview | None] = _no_op
+    on_message_handled: Callable[[], None] = _no_op
+    on_edits_changed: Callable[[], None] = _no_op
+    on_weights_changed: Callable[[], None] = _no_op
+    on_weights_replaced: Callable[[], None] = _no_op
+    on_plan_changed: Callable[[], None] = _no_op
+    on_batch_reduced: Callable[[int], None] = _no_op
+    list_views: Callable[[], Mapping[str, str]] = dict
+    weight_lock_reason: Callable[[], str] = str
     fetch_weights: Callable[[], None] = _no_op
     close: Callable[[], None] = _no_op
 
@@ -76,7 +79,7 @@ class FeatureHost(Protocol):
     `messages` is the feature's part of the protocol.
     """
 
-    messages: Messages
+    message_types: Messages
     feature: Feature
 
     def __init__(self, host: ViewerHost) -> None: ...
@@ -145,12 +148,12 @@ class ViewerHost:
         if self.connection.is_closed or self._viewer() is None:
             raise PageError(VIEWER_CLOSED_MESSAGE)
 
-    def get(self, name: str) -> Any:
+    def get_trait(self, name: str) -> Any:
         """Return a trait's value."""
         return getattr(self._viewer(), name, None)
 
-    def set(self, **values: Any) -> None:
-        """Set traits in one message to pages, without calling `traits_changed`."""
+    def set_traits(self, **values: Any) -> None:
+        """Set traits in one message to pages, without calling `on_traits_changed`."""
         viewer = self._viewer()
         if viewer is None:
             return
@@ -168,37 +171,37 @@ class ViewerHost:
 
     # Notifications to all features
 
-    def edits_changed(self) -> None:
+    def notify_edits_changed(self) -> None:
         """Notify all features that the user's edits have changed."""
         for one in self.all_features():
-            one.edits_changed()
+            one.on_edits_changed()
         lifetime.call_weak(self._viewer, "_on_edits_changed")
 
-    def weights_changed(self) -> None:
+    def notify_weights_changed(self) -> None:
         """Notify all features that the weights have changed."""
         for one in self.all_features():
-            one.weights_changed()
+            one.on_weights_changed()
 
-    def weights_replaced(self) -> None:
+    def notify_weights_replaced(self) -> None:
         """Notify all features that other weights were loaded, which pages don't have yet."""
         for one in self.all_features():
-            one.weights_replaced()
+            one.on_weights_replaced()
 
-    def plan_changed(self) -> None:
+    def notify_plan_changed(self) -> None:
         """Notify all features that an update will be sent to pages, whose Plan may have changed."""
         for one in self.all_features():
-            one.plan_changed()
+            one.on_plan_changed()
 
     def fetch_weights(self) -> None:
         """Fetch the current weights from the page or the loop that changes them."""
         for one in self.all_features():
             one.fetch_weights()
 
-    def views(self) -> dict[str, str]:
+    def list_views(self) -> dict[str, str]:
         """Return all features' views, each with the reason why it isn't available yet, or ""."""
         found: dict[str, str] = {}
         for one in self.all_features():
-            for name, why in one.views().items():
+            for name, why in one.list_views().items():
                 found[name] = "" if found.get(name) == "" else why
         return found
 
@@ -207,16 +210,16 @@ class ViewerHost:
         for one in self.all_features():
             one.close()
 
-    def batch_reduced(self, batch: int) -> None:
+    def notify_batch_reduced(self, old_batch_size: int) -> None:
         """Notify all features that the network was recompiled for the first example of a batch."""
         for one in self.all_features():
-            one.batch_reduced(batch)
-        self.set(example=0)
+            one.on_batch_reduced(old_batch_size)
+        self.set_traits(example=0)
 
     # The lock of the weights
 
-    def check_weights_unlocked(self, name: str) -> None:
+    def check_weights_unlocked(self, feature_name: str) -> None:
         """Raise InputError if a feature other than this one has locked the weights."""
         for one in self.all_features():
-            if one.name != name and (why := one.lock_reason()):
+            if one.name != feature_name and (why := one.weight_lock_reason()):
                 raise InputError(why)

@@ -30,20 +30,20 @@ def make_gradient_builder(
     )
 
 
-def append_nodes(graph: Graph, rules: GradientBuilder) -> Graph:
+def append_nodes(graph: Graph, builder: GradientBuilder) -> Graph:
     """Return the Graph with the builder's nodes appended."""
-    nodes = (*graph.nodes, *rules.nodes)
-    return replace(graph, nodes=nodes, values=MappingProxyType(dict(rules.values)))
+    nodes = (*graph.nodes, *builder.nodes)
+    return replace(graph, nodes=nodes, values=MappingProxyType(dict(builder.values)))
 
 
 def differentiate(
-    rules: GradientBuilder, graph: Graph, seeds: Mapping[str, str], wrt: Collection[str]
+    builder: GradientBuilder, graph: Graph, seeds: Mapping[str, str], wrt: Collection[str]
 ) -> dict[str, str]:
     """Add the nodes of a sum's gradients with respect to the values `wrt`; return their names.
 
     Args:
-        rules: The builder of nodes for `graph`; nodes that it has already added are differentiated
-            too.
+        builder: The builder of nodes for `graph`; nodes that it has already added are
+            differentiated too.
         graph: A Graph with inferred shapes.
         seeds: Maps each value in the sum to the value with its factors: the gradient of the sum
             with respect to it.
@@ -57,13 +57,13 @@ def differentiate(
         UnsupportedOperator: If an operator on the path has no gradient; the message names the
             layer.
     """
-    nodes = [*graph.nodes, *rules.nodes]
-    rules.gradient_values = dependent_values(nodes, rules, wrt)
+    nodes = [*graph.nodes, *builder.nodes]
+    builder.gradient_values = dependent_values(nodes, builder, wrt)
     needed = [
         node
         for node in _ancestor_nodes(nodes, seeds)
-        if rules.gradient_values.intersection(node.inputs)
-        and rules.gradient_values.intersection(node.outputs)
+        if builder.gradient_values.intersection(node.inputs)
+        and builder.gradient_values.intersection(node.outputs)
     ]
     found = {node.name: gradient_rule(node) for node in needed}
     parts: dict[str, list[str]] = {value: [seed] for value, seed in seeds.items()}
@@ -71,30 +71,30 @@ def differentiate(
 
     def gradient(value: str) -> str:
         if value not in whole and value in parts:
-            whole[value] = rules.sum_tensors(parts[value])
+            whole[value] = builder.sum_tensors(parts[value])
         return whole.get(value, "")
 
     for node in reversed(needed):
         given = [gradient(value) if value else "" for value in node.outputs]
         if not any(given):
             continue
-        made = found[node.name](rules, node, given)
+        made = found[node.name](builder, node, given)
         for value, part in zip(node.inputs, made, strict=True):
-            if part and value in rules.gradient_values:
-                assert rules.shape(part) == rules.shape(value), (node.op, value, part)
+            if part and value in builder.gradient_values:
+                assert builder.shape(part) == builder.shape(value), (node.op, value, part)
                 parts.setdefault(value, []).append(part)
     return {value: gradient(value) for value in wrt if gradient(value)}
 
 
 def dependent_values(
-    nodes: Collection[Node], rules: GradientBuilder, on: Collection[str]
+    nodes: Collection[Node], builder: GradientBuilder, sources: Collection[str]
 ) -> set[str]:
     """These values and the real values that depend on them, without empty ones."""
-    found = {value for value in on if rules.numel(value)}
+    found = {value for value in sources if builder.numel(value)}
     for node in nodes:
         if found.intersection(node.inputs):
-            outputs = (value for value in node.outputs if value and rules.numel(value))
-            found.update(v for v in outputs if rules.values[v].dtype.kind == "f")
+            outputs = (value for value in node.outputs if value and builder.numel(value))
+            found.update(v for v in outputs if builder.values[v].dtype.kind == "f")
     return found
 
 

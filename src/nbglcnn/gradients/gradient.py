@@ -11,8 +11,8 @@ import numpy as np
 from nbglcnn.errors import InputError, unknown_name_message
 from nbglcnn.gradients.vjp import add_vjp
 from nbglcnn.gradients.weight_recomputation import unfold_constants
-from nbglcnn.graph import Array, Graph, Key
-from nbglcnn.load import model_of
+from nbglcnn.graph import Array, Graph, ValueKey
+from nbglcnn.load import wrap_model
 from nbglcnn.lowering.lower import lower
 from nbglcnn.lowering.shape_inference import infer_shapes
 from nbglcnn.runtime.session import Session
@@ -62,7 +62,7 @@ def gradient(
         >>> saliency = nbglcnn.gradient(model, x, index=(0, label))["input"]
     """
     names = (wrt,) if isinstance(wrt, str) else tuple(wrt)
-    model = model_of(model, preprocess)
+    model = wrap_model(model, preprocess)
     graph, arrays = model.load(x)
     values = {name: _value_name(graph, name) for name in names}
     target = _value_name(graph, of)
@@ -83,10 +83,10 @@ def gradient(
     whole, found = add_vjp(graph, target, set(values.values()), chosen)
     if found:
         keys = [key for key in whole.keys if key.kind in ("input", "contributed")]
-        keys += [Key(f"gradient {v}", one, "output") for v, one in found.items()]
+        keys += [ValueKey(f"gradient {v}", one, "output") for v, one in found.items()]
         whole = replace(
             whole, keys=tuple(keys), outputs=tuple(found.values()), parameters={},
-            carries=(), classes=(), calls={}, preprocess=(),
+            carries=(), class_names=(), call_parents={}, preprocess_keys=(),
         )  # fmt: skip
         with Session(lower(whole, observe="outputs")) as session:
             results = session.run(*arrays)
@@ -102,14 +102,14 @@ def _value_name(graph: Graph, name: str) -> str:
     """The value of an input, output, layer or parameter; KeyError if it doesn't exist."""
     keys: dict[str, str] = {}
     for key in graph.keys:
-        keys.setdefault(key.name, key.value)
+        keys.setdefault(key.name, key.value_name)
     if name in keys:
         return keys[name]
     if name in graph.parameters:
         return graph.parameters[name]
     # An ONNX file may use another name; a single input or output is unambiguous.
-    own = [key for key in graph.keys if key.value not in graph.noise]
-    of_kind = [key.value for key in own if key.kind == name]
+    own = [key for key in graph.keys if key.value_name not in graph.noise_defaults]
+    of_kind = [key.value_name for key in own if key.kind == name]
     if name in ("input", "output") and len(of_kind) == 1:
         return of_kind[0]
     raise KeyError(

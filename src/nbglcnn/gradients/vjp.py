@@ -9,12 +9,12 @@ from types import MappingProxyType
 import numpy as np
 
 from nbglcnn.gradients.autodiff import append_nodes, differentiate, make_gradient_builder
-from nbglcnn.graph import FORWARD_SECTION, Array, Graph, Key, Value
+from nbglcnn.graph import FORWARD_SECTION, Array, Graph, Value, ValueKey
 
 
 def add_vjp(
     graph: Graph,
-    of: str,
+    value_name: str,
     wrt: Collection[str],
     seed: Array,
     *,
@@ -25,15 +25,15 @@ def add_vjp(
 
     Args:
         graph: A Graph with inferred shapes (`infer_shapes`).
-        of: The value to differentiate.
+        value_name: The value to differentiate.
         wrt: The values to differentiate with respect to.
-        seed: The initial value of the seed input, in the shape of `of`.
+        seed: The initial value of the seed input, in the shape of `value_name`.
         section: The section of the Plan that computes the gradient.
         name: The prefix of the new nodes; the seed's value and key are named `<name>.seed`.
 
     Returns:
-        The Graph, and the names of the gradients by value. Values that `of` doesn't depend on are
-        left out.
+        The Graph, and the names of the gradients by value. Values that `value_name` doesn't depend
+        on are left out.
 
     Raises:
         UnsupportedOperator: If an operator on the path has no gradient; the message names the
@@ -42,13 +42,13 @@ def add_vjp(
     rules = make_gradient_builder(graph, section=section, prefix=name)
     key, initial = f"{name}.seed", f"{name}.seed.initial"
     data = np.ascontiguousarray(seed, np.float32)
-    rules.values[key] = Value(key, graph.shape(of), data.dtype)
-    rules.values[initial] = Value(initial, graph.shape(of), data.dtype, data)
-    found = differentiate(rules, graph, {of: key}, set(wrt))
+    rules.values[key] = Value(key, graph.shape(value_name), data.dtype)
+    rules.values[initial] = Value(initial, graph.shape(value_name), data.dtype, data)
+    found = differentiate(rules, graph, {value_name: key}, set(wrt))
     whole = append_nodes(graph, rules)
     return replace(
         whole,
         inputs=(*graph.inputs, key),
-        noise=MappingProxyType({**graph.noise, key: initial}),
-        keys=(*graph.keys, Key(key, key, "contributed")),
+        noise_defaults=MappingProxyType({**graph.noise_defaults, key: initial}),
+        keys=(*graph.keys, ValueKey(key, key, "contributed")),
     ), found

@@ -21,7 +21,7 @@ def unfold_constants(graph: Graph, values: Collection[str]) -> Graph:
             changed.update(filter(None, node.outputs))
             nodes.append(node)
     used = {name for node in graph.nodes for name in node.inputs} | set(graph.outputs)
-    used |= {key.value for key in graph.keys}
+    used |= {key.value_name for key in graph.keys}
     kept: list[Node] = []
     for node in reversed(nodes):
         if used.intersection(node.outputs):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from nbglcnn.errors import InputError, suggest_names
 from nbglcnn.inputs.arrays import native_array
-from nbglcnn.inputs.picture_decoding import CHANNEL_MODES, is_grey, picture_array
+from nbglcnn.inputs.picture_decoding import PILLOW_MODES_BY_CHANNELS, is_grey, picture_array
 from nbglcnn.inputs.picture_files import read_picture
 from nbglcnn.plan.picture_layout import channels_and_size, picture_layout, to_layout
 
@@ -25,7 +25,7 @@ INPUT_HINT = (
     "inputs give a tuple, or a dict by input name"
 )
 SHARED_INPUT_PREFIX = "A."  # prefix of an input that both compared networks read
-URL = re.compile(r"[a-z][a-z0-9+.-]*://|(data|blob):", re.IGNORECASE)
+URL_PATTERN = re.compile(r"[a-z][a-z0-9+.-]*://|(data|blob):", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def to_input_arrays(
             InputSpec(f"input {i}" if len(items) > 1 else "input") for i in range(len(items))
         )
     items = _fill_defaults(items, specs)
-    check_count(len(items), [spec.name for spec in specs], labels_hint(items))
+    check_input_count(len(items), [spec.name for spec in specs], labels_hint(items))
     return tuple(_to_array(item, spec, channels) for item, spec in zip(items, specs, strict=True))
 
 
@@ -76,11 +76,11 @@ def _fill_defaults(items: tuple[Any, ...], specs: Sequence[InputSpec]) -> tuple[
     return tuple(next(rest) if spec.default is None else spec.default for spec in specs)
 
 
-def check_count(given: int, names: Sequence[str], advice: str = "") -> None:
+def check_input_count(input_count: int, names: Sequence[str], advice: str = "") -> None:
     """Raise InputError unless the number of inputs is the number of names."""
-    if given != len(names):
+    if input_count != len(names):
         named = f" ({', '.join(map(repr, names))})" if names else ""
-        count = "1 input was" if given == 1 else f"{given} inputs were"
+        count = "1 input was" if input_count == 1 else f"{input_count} inputs were"
         raise InputError(
             f"{count} given; the model takes {len(names)}{named}. "
             + (advice or "Give a tuple with one array for each")
@@ -101,7 +101,7 @@ def check_not_empty(names: Iterable[str], arrays: Sequence[Array]) -> Sequence[A
     return arrays
 
 
-def resolve_names(given: Mapping[Any, Any], names: Sequence[str]) -> dict[Any, Any]:
+def resolve_input_names(inputs: Mapping[Any, Any], names: Sequence[str]) -> dict[Any, Any]:
     """Rename inputs from the names of forward's parameters to the network's names.
 
     An input with the name of a module is named `mask:1`. In a comparison of two networks, an input
@@ -114,24 +114,24 @@ def resolve_names(given: Mapping[Any, Any], names: Sequence[str]) -> dict[Any, A
         if name.startswith(SHARED_INPUT_PREFIX)
         and name.replace(SHARED_INPUT_PREFIX, "B.", 1) not in names
     }
-    return {name if name in names else own.get(name, name): x for name, x in given.items()}
+    return {name if name in names else own.get(name, name): x for name, x in inputs.items()}
 
 
-def _order_by_spec(given: Mapping[Any, Any], specs: Sequence[InputSpec]) -> tuple[Any, ...]:
+def _order_by_spec(inputs: Mapping[Any, Any], specs: Sequence[InputSpec]) -> tuple[Any, ...]:
     names = [spec.name for spec in specs]
-    given = resolve_names(given, names)
-    for name in given:
+    inputs = resolve_input_names(inputs, names)
+    for name in inputs:
         if name not in names:
             near = suggest_names(name, names)
             raise InputError(
                 f"no input {name!r}{near}; the model takes {', '.join(map(repr, names))}"
             )
     for spec in specs:
-        if (name := spec.name) not in given and spec.default is None:
+        if (name := spec.name) not in inputs and spec.default is None:
             raise InputError(
                 f"the input {name!r} is missing; the model takes {', '.join(map(repr, names))}"
             )
-    return tuple(given.get(spec.name, spec.default) for spec in specs)
+    return tuple(inputs.get(spec.name, spec.default) for spec in specs)
 
 
 def _to_array(item: Any, spec: InputSpec, channels: int | None) -> Array:
@@ -192,7 +192,7 @@ def _picture_array(image: Any, spec: InputSpec, channels: int | None) -> Array:
         size = (height, width) if spec.fit and height and width else None
     if channels is None:
         channels = 1 if is_grey(image) else 3
-    if channels not in CHANNEL_MODES:
+    if channels not in PILLOW_MODES_BY_CHANNELS:
         last = spec.shape is not None and len(spec.shape) == 4 and spec.shape[3] in (1, 3)
         else_ = ', or Preprocess(layout="NHWC") if its channels come last' if last else ""
         raise InputError(
@@ -325,21 +325,23 @@ def _dtype_hint(array: Array, dtype: np.dtype[Any]) -> str:
     return f"Convert with x.astype('{dtype}')"
 
 
-def _shape_matches(shape: Sequence[int], wanted: Sequence[int | None]) -> bool:
-    return len(shape) == len(wanted) and all(
-        want in (None, have) for want, have in zip(wanted, shape, strict=True)
+def _shape_matches(shape: Sequence[int], expected_shape: Sequence[int | None]) -> bool:
+    return len(shape) == len(expected_shape) and all(
+        want in (None, have) for want, have in zip(expected_shape, shape, strict=True)
     )
 
 
-def _channels_first_hint(shape: Sequence[int], wanted: Sequence[int | None]) -> str:
+def _channels_first_hint(shape: Sequence[int], expected_shape: Sequence[int | None]) -> str:
     """The hint for an array with channels last if the input needs them first, else "".
 
     The hint for a single picture (height, width, channels) also adds the batch axis.
     """
-    places = len(wanted) - 2
+    places = len(expected_shape) - 2
     batch = (1,) if len(shape) == places + 1 else ()
     whole = (*batch, *shape)
-    if len(whole) != len(wanted) or not _shape_matches((whole[0], whole[-1], *whole[1:-1]), wanted):
+    if len(whole) != len(expected_shape) or not _shape_matches(
+        (whole[0], whole[-1], *whole[1:-1]), expected_shape
+    ):
         return ""
     first = len(shape) - places - 1
     axes = ", ".join(map(str, [*range(first), len(shape) - 1, *range(first, len(shape) - 1)]))
@@ -347,13 +349,15 @@ def _channels_first_hint(shape: Sequence[int], wanted: Sequence[int | None]) -> 
     return f"; channels first: x.transpose({axes}){add}, for a tensor x.permute({axes}){add}"
 
 
-def _channels_last_hint(shape: Sequence[int], wanted: Sequence[int | None]) -> str:
+def _channels_last_hint(shape: Sequence[int], expected_shape: Sequence[int | None]) -> str:
     """The hint for an array with channels first if the input needs them last, else ""."""
-    batch = (1,) if len(shape) == len(wanted) - 1 else ()
+    batch = (1,) if len(shape) == len(expected_shape) - 1 else ()
     whole = (*batch, *shape)
-    if len(whole) != len(wanted) or not _shape_matches((whole[0], *whole[2:], whole[1]), wanted):
+    if len(whole) != len(expected_shape) or not _shape_matches(
+        (whole[0], *whole[2:], whole[1]), expected_shape
+    ):
         return ""
-    first = len(shape) - len(wanted) + 1
+    first = len(shape) - len(expected_shape) + 1
     axes = ", ".join(map(str, [*range(first), *range(first + 1, len(shape)), first]))
     add = "[None]" if batch else ""
     return f"; channels last: x.transpose({axes}){add}, for a tensor x.permute({axes}){add}"
@@ -443,10 +447,10 @@ def _first_image_index(data: Any) -> str:
     return f"{picked}{_batch_axis_hint(item)}"
 
 
-def check_local_path(what: str, path: str) -> None:
+def check_local_path(error_subject: str, path: str) -> None:
     """Raise InputError if a path is a URL: nothing is downloaded."""
-    if URL.match(path):
+    if URL_PATTERN.match(path):
         raise InputError(
-            f"{what}: {path[:60]!r} is a URL, which nbglcnn does not download: download it, and "
-            "give the file's path"
+            f"{error_subject}: {path[:60]!r} is a URL, which nbglcnn does not download: download "
+            "it, and give the file's path"
         )

@@ -34,6 +34,6 @@ def masked_count(item: Any) -> int:
     return int(np.ma.getmaskarray(item).sum()) if isinstance(item, np.ma.MaskedArray) else 0
 
 
-def to_value_array(value: Value, flat: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def to_value_array(value: Value, flat_values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Convert floats that a page sent to an array of the value's shape and type."""
-    return np.array(flat, dtype=value.dtype).reshape(value.shape)
+    return np.array(flat_values, dtype=value.dtype).reshape(value.shape)

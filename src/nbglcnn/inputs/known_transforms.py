@@ -23,45 +23,45 @@ TIMM_CROP_MODES: Mapping[str, Fit] = {"center": "crop", "squash": "stretch", "bo
 PILLOW_FILTERS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}
 
 
-def to_preprocess(given: Any) -> Preprocess:
+def to_preprocess(argument: Any) -> Preprocess:
     """Convert the user's `preprocess` argument to a Preprocess.
 
     Raises:
         InputError: If the argument or a part of it is not supported; the error names the part.
     """
-    if isinstance(given, Preprocess):
-        return given
-    if isinstance(given, Mapping) or hasattr(given, "input_size"):
-        return _from_timm(given)
-    if hasattr(given, "resize_size") and hasattr(given, "mean"):
-        return _from_preset(given)
-    called = type(given).__name__
-    if called == "partial" or isinstance(given, type):
+    if isinstance(argument, Preprocess):
+        return argument
+    if isinstance(argument, Mapping) or hasattr(argument, "input_size"):
+        return _from_timm(argument)
+    if hasattr(argument, "resize_size") and hasattr(argument, "mean"):
+        return _from_preset(argument)
+    called = type(argument).__name__
+    if called == "partial" or isinstance(argument, type):
         raise InputError(
             "preprocess: this function returns a transform; call it, as in weights.transforms()"
         )
-    parts = list(_flatten_transforms(given))
+    parts = list(_flatten_transforms(argument))
     if not parts or not all(_is_transform(part) for part in parts):
         raise InputError(f"preprocess: {called} is not supported: {PREPROCESS_HINT}")
     return _from_transforms(parts)
 
 
-def _is_transform(part: Any) -> bool:
+def _is_transform(candidate: Any) -> bool:
     """Whether an object is a transform; a model is callable too, but isn't one."""
-    named = any(c.__module__.startswith(("torchvision.", "timm.")) for c in type(part).__mro__)
-    return callable(part) and (named or not hasattr(part, "state_dict"))
+    named = any(c.__module__.startswith(("torchvision.", "timm.")) for c in type(candidate).__mro__)
+    return callable(candidate) and (named or not hasattr(candidate, "state_dict"))
 
 
-def _flatten_transforms(given: Any) -> Iterable[Any]:
+def _flatten_transforms(nested: Any) -> Iterable[Any]:
     """Iterate over the single transforms of nested ones."""
-    if hasattr(given, "transforms"):
-        given = given.transforms
-    elif type(given).__name__ == "Sequential":
-        given = list(given)
-    if not isinstance(given, list | tuple):
-        yield given
+    if hasattr(nested, "transforms"):
+        nested = nested.transforms
+    elif type(nested).__name__ == "Sequential":
+        nested = list(nested)
+    if not isinstance(nested, list | tuple):
+        yield nested
         return
-    for one in given:
+    for one in nested:
         yield from _flatten_transforms(one)
 
 
@@ -76,36 +76,36 @@ class _TransformReader:
         self.std: tuple[float, ...] | None = None
         self.channels: Channels = "RGB"
 
-    def add(self, part: Any) -> None:
+    def add(self, transform: Any) -> None:
         """Read the next transform."""
-        name = type(part).__name__
+        name = type(transform).__name__
         late = self.mean is not None
         if name == "Resize" and not late and self.size is None:
-            _warn_filter(part)
-            if getattr(part, "max_size", None) is not None:
+            _warn_filter(transform)
+            if getattr(transform, "max_size", None) is not None:
                 raise InputError(
                     "preprocess: Resize(max_size=…) gives each picture a different size, but the "
                     "model's input size is fixed: give Resize((height, width))"
                 )
-            self.resize = _parse_size(part.size)
+            self.resize = _parse_size(transform.size)
         elif name == "CenterCrop" and not late and self.size is None:
-            side = _parse_size(part.size)
+            side = _parse_size(transform.size)
             self.size = (side, side) if isinstance(side, int) else side
         elif name in BYTE_TRANSFORMS:
             self.range = (0.0, 255.0)
-        elif name == "ConvertImageDtype" or (name == "ToDtype" and _is_scaling(part)):
+        elif name == "ConvertImageDtype" or (name == "ToDtype" and _is_scaling(transform)):
             self.range = (0.0, 1.0)
         elif name == "Grayscale" and not late:
             self.channels = "grey"
         elif name == "Normalize" and not late:
-            self.mean, self.std = _float_tuple(part.mean), _float_tuple(part.std)
+            self.mean, self.std = _float_tuple(transform.mean), _float_tuple(transform.std)
         elif name not in (*NO_OP_TRANSFORMS, "ToDtype"):
-            raise _unsupported_error(part, late)
+            raise _unsupported_error(transform, late)
 
 
-def _from_transforms(parts: list[Any]) -> Preprocess:
+def _from_transforms(transforms: list[Any]) -> Preprocess:
     read = _TransformReader()
-    for part in parts:
+    for part in transforms:
         read.add(part)
     fit: Fit = "crop"
     resize, size = read.resize, read.size
@@ -113,7 +113,7 @@ def _from_transforms(parts: list[Any]) -> Preprocess:
         fit = "stretch"
         size, resize = (resize, None) if size is None else (size, resize)
     elif size is None and resize is not None:
-        _warn_proportions(f"Resize({resize})", resize)
+        _warn_center_crop(f"Resize({resize})", resize)
         size, resize = (resize, resize), None
     return Preprocess(
         size,
@@ -126,11 +126,11 @@ def _from_transforms(parts: list[Any]) -> Preprocess:
     )
 
 
-def _unsupported_error(part: Any, late: bool) -> InputError:
-    name = type(part).__name__
+def _unsupported_error(transform: Any, is_after_normalize: bool) -> InputError:
+    name = type(transform).__name__
     if name.startswith("Random") or name in ("ColorJitter", "AutoAugment", "RandAugment"):
         why = "is a random training transform; give the evaluation transforms"
-    elif late and name in ("Resize", "CenterCrop", "Grayscale", "Normalize"):
+    elif is_after_normalize and name in ("Resize", "CenterCrop", "Grayscale", "Normalize"):
         why = (
             "after Normalize is not supported; put it before Normalize, or give a "
             "nbglcnn.Preprocess"
@@ -142,31 +142,31 @@ def _unsupported_error(part: Any, late: bool) -> InputError:
     return InputError(f"preprocess: {name} {why}")
 
 
-def _from_preset(given: Any) -> Preprocess:
+def _from_preset(preset: Any) -> Preprocess:
     """Convert torchvision's ImageClassification, or SemanticSegmentation, which doesn't crop."""
-    _warn_filter(given)
-    resize = _parse_size(given.resize_size) if given.resize_size is not None else None
-    mean, std = _float_tuple(given.mean), _float_tuple(given.std)
-    if getattr(given, "crop_size", None) is not None:
-        side = _parse_size(given.crop_size)
+    _warn_filter(preset)
+    resize = _parse_size(preset.resize_size) if preset.resize_size is not None else None
+    mean, std = _float_tuple(preset.mean), _float_tuple(preset.std)
+    if getattr(preset, "crop_size", None) is not None:
+        side = _parse_size(preset.crop_size)
         size = (side, side) if isinstance(side, int) else side
         return Preprocess(size, resize=resize, mean=mean, std=std)
     if resize is None:
         return Preprocess(mean=mean, std=std)
     if isinstance(resize, tuple):
         return Preprocess(resize, fit="stretch", mean=mean, std=std)
-    _warn_proportions(f"{type(given).__name__}(resize_size={resize})", resize)
+    _warn_center_crop(f"{type(preset).__name__}(resize_size={resize})", resize)
     return Preprocess(resize, mean=mean, std=std)
 
 
-def _from_timm(given: Any) -> Preprocess:
+def _from_timm(config: Any) -> Preprocess:
     def of(name: str) -> Any:
-        found = given.get(name) if isinstance(given, Mapping) else getattr(given, name, None)
+        found = config.get(name) if isinstance(config, Mapping) else getattr(config, name, None)
         return found
 
     size = of("input_size")
     if size is None:
-        some = ", ".join(map(repr, list(given)[:6]))
+        some = ", ".join(map(repr, list(config)[:6]))
         raise InputError(
             f"preprocess: a dict with {some or 'nothing'} but no input_size: {PREPROCESS_HINT}"
         )
@@ -178,7 +178,7 @@ def _from_timm(given: Any) -> Preprocess:
         raise InputError(
             f"preprocess: crop_mode is {mode!r}; {', '.join(TIMM_CROP_MODES)} are supported"
         )
-    _warn_filter(given)
+    _warn_filter(config)
     height, width = size[1:]
     share = float(of("crop_pct") or 1.0)
     resize: int | tuple[int, int] | None = None
@@ -195,31 +195,31 @@ def _from_timm(given: Any) -> Preprocess:
     )
 
 
-def _parse_size(given: Any) -> int | tuple[int, int]:
+def _parse_size(value: Any) -> int | tuple[int, int]:
     """Parse a size: one number or [one] is the shorter side, two are (height, width)."""
-    if isinstance(given, int):
-        return given
-    sides = tuple(int(side) for side in given)
+    if isinstance(value, int):
+        return value
+    sides = tuple(int(side) for side in value)
     return sides[0] if len(sides) == 1 else (sides[0], sides[1])
 
 
-def _float_tuple(given: Any) -> tuple[float, ...] | None:
-    if given is None:
+def _float_tuple(value: Any) -> tuple[float, ...] | None:
+    if value is None:
         return None
-    given = given.tolist() if hasattr(given, "tolist") else given
-    return tuple(map(float, given if hasattr(given, "__iter__") else (given,)))
+    value = value.tolist() if hasattr(value, "tolist") else value
+    return tuple(map(float, value if hasattr(value, "__iter__") else (value,)))
 
 
-def _is_scaling(part: Any) -> bool:
+def _is_scaling(transform: Any) -> bool:
     """Whether torchvision v2's ToDtype scales 255 to 1."""
-    return bool(getattr(part, "scale", False))
+    return bool(getattr(transform, "scale", False))
 
 
-def _warn_filter(part: Any) -> None:
+def _warn_filter(transform: Any) -> None:
     found = (
-        part.get("interpolation")
-        if isinstance(part, Mapping)
-        else getattr(part, "interpolation", None)
+        transform.get("interpolation")
+        if isinstance(transform, Mapping)
+        else getattr(transform, "interpolation", None)
     )
     found = getattr(found, "value", found)
     name = (
@@ -236,11 +236,11 @@ def _warn_filter(part: Any) -> None:
         )
 
 
-def _warn_proportions(what: str, side: int) -> None:
+def _warn_center_crop(error_subject: str, input_side: int) -> None:
     warnings.warn(
-        f"preprocess: {what} keeps each picture's aspect ratio; the model's input is "
-        f"{side}×{side}, so pictures are center-cropped. Preprocess(size=(height, width)) sets "
-        "another size",
+        f"preprocess: {error_subject} keeps each picture's aspect ratio; the model's input is "
+        f"{input_side}×{input_side}, so pictures are center-cropped. Preprocess(size=(height, "
+        "width)) sets another size",
         UserWarning,
         stacklevel=user_stacklevel(),
     )

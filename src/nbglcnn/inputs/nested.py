@@ -10,55 +10,61 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from nbglcnn.errors import InputError
-from nbglcnn.inputs.arguments import resolve_names
+from nbglcnn.inputs.arguments import resolve_input_names
 
-CONSTANTS = (type(None), bool, int, float, complex)
+CONSTANT_TYPES = (type(None), bool, int, float, complex)
 
 
-def is_constant(one: Any) -> bool:
+def is_constant(value: Any) -> bool:
     """Whether a value is None, a bool, a Python number, or a string that is not a file's path."""
-    return isinstance(one, CONSTANTS) or (isinstance(one, str) and not os.path.isfile(one))
+    return isinstance(value, CONSTANT_TYPES) or (
+        isinstance(value, str) and not os.path.isfile(value)
+    )
 
 
-def is_nested(one: Any) -> bool:
+def is_nested(value: Any) -> bool:
     """Whether an argument is a constant or a container; a list of pictures is a batch, not one."""
-    return is_constant(one) or isinstance(one, Mapping | tuple) or _is_list(one)
+    return is_constant(value) or isinstance(value, Mapping | tuple) or _is_list(value)
 
 
-def _is_list(one: Any) -> bool:
+def _is_list(value: Any) -> bool:
     """Whether forward receives the value as a list; a list of pictures becomes one tensor."""
-    pictures = isinstance(one, list) and one and all(map(_is_picture, one))
-    return isinstance(one, list) and not pictures
+    pictures = isinstance(value, list) and value and all(map(_is_picture, value))
+    return isinstance(value, list) and not pictures
 
 
-def _is_picture(one: Any) -> bool:
-    return hasattr(one, "convert") or (isinstance(one, str | os.PathLike) and not is_constant(one))
+def _is_picture(value: Any) -> bool:
+    return hasattr(value, "convert") or (
+        isinstance(value, str | os.PathLike) and not is_constant(value)
+    )
 
 
 def map_leaves(
-    tree: Any, path: str, leaf: Callable[[str, Any], Any], names: Container[str] = ()
+    tree: Any, path: str, map_leaf: Callable[[str, Any], Any], leaf_paths: Container[str] = ()
 ) -> Any:
-    """Apply `leaf` to the path and value of each leaf; return the tree of the results.
+    """Apply `map_leaf` to the path and value of each leaf; return the tree of the results.
 
-    A value whose path is in `names` is a leaf, even if it is a container.
+    A value whose path is in `leaf_paths` is a leaf, even if it is a container.
     """
 
     def inside(one: Any, picked: str) -> Any:
-        return map_leaves(one, f"{path}[{picked}]", leaf, names)
+        return map_leaves(one, f"{path}[{picked}]", map_leaf, leaf_paths)
 
-    if path in names or is_constant(tree):
-        return leaf(path, tree)
+    if path in leaf_paths or is_constant(tree):
+        return map_leaf(path, tree)
     if isinstance(tree, Mapping):
-        return {key: inside(one, repr(key)) for key, one in tree.items()} or leaf(path, {})
+        return {key: inside(one, repr(key)) for key, one in tree.items()} or map_leaf(path, {})
     if isinstance(tree, tuple) or _is_list(tree):
         items = (inside(one, str(at)) for at, one in enumerate(tree))
-        return rebuild_sequence(tree, items) if len(tree) else leaf(path, tree)
-    return leaf(path, tree)
+        return rebuild_sequence(tree, items) if len(tree) else map_leaf(path, tree)
+    return map_leaf(path, tree)
 
 
-def rebuild_sequence(one: Sequence[Any], items: Iterator[Any]) -> Any:
-    """Build a list, tuple or named tuple of the type of `one` from items."""
-    make: Callable[[Any], Any] = getattr(type(one), "_make", list if type(one) is list else tuple)
+def rebuild_sequence(original: Sequence[Any], items: Iterator[Any]) -> Any:
+    """Build a list, tuple or named tuple of the type of `original` from items."""
+    make: Callable[[Any], Any] = getattr(
+        type(original), "_make", list if type(original) is list else tuple
+    )
     return make(items)
 
 
@@ -76,65 +82,71 @@ def constant_text(constant: Any) -> str | None:
 
 
 def match_inputs(
-    x: Any, names: Sequence[str], parameters: Sequence[str], constants: Mapping[str, str]
+    x: Any,
+    input_names: Sequence[str],
+    forward_parameters: Sequence[str],
+    constants_by_path: Mapping[str, str],
 ) -> Any:
-    """Select the arrays of another call, by the inputs' `names`.
+    """Select the arrays of another call, by the inputs' `input_names`.
 
     Args:
         x: A tuple or dict of forward's arguments; or only the inputs, in order or by name, which
             are returned unchanged.
-        names: The inputs' names, noise inputs last.
-        parameters: The names of forward's arguments, in order.
-        constants: The constants that the network was compiled with, as reprs by path.
+        input_names: The inputs' names, noise inputs last.
+        forward_parameters: The names of forward's arguments, in order.
+        constants_by_path: The constants that the network was compiled with, as reprs by path.
 
     Raises:
         InputError: If a constant differs, or is in the place of an array.
     """
-    if not parameters and not constants:
+    if not forward_parameters and not constants_by_path:
         return x
     named = isinstance(x, Mapping)
     items = tuple(x) if named else x if type(x) is tuple else (x,)
-    paths = dict.fromkeys((*names, *constants))
+    paths = dict.fromkeys((*input_names, *constants_by_path))
     if named:
-        if set(x) <= set(names):
+        if set(x) <= set(input_names):
             return x
-        given = resolve_names(x, [*parameters, *(path.partition("[")[0] for path in paths)])
+        given = resolve_input_names(
+            x, [*forward_parameters, *(path.partition("[")[0] for path in paths)]
+        )
         extra_arguments: Sequence[Any] = ()
     else:
-        if len(items) <= len(names) and not any(map(is_nested, items)):
+        if len(items) <= len(input_names) and not any(map(is_nested, items)):
             return x
-        given = dict(zip(parameters, items, strict=False))
-        extra_arguments = items[len(parameters) :]
+        given = dict(zip(forward_parameters, items, strict=False))
+        extra_arguments = items[len(forward_parameters) :]
     found: dict[str, Any] = {}
     seen = set[str]()
 
     def leaf(path: str, one: Any) -> None:
         text = constant_text(one)
         seen.add(path)
-        if path in names or (text is None and path not in constants):
+        if path in input_names or (text is None and path not in constants_by_path):
             found[path] = one
-        elif constants.get(path) != text:
+        elif constants_by_path.get(path) != text:
             raise another(path, "an array" if text is None else text)
 
     def another(path: str, now: str) -> InputError:
         inside = ", ".join(sorted(one for one in paths if one.startswith(f"{path}[")))
-        own = "an array" if path in names else constants.get(path, inside)
+        own = "an array" if path in input_names else constants_by_path.get(path, inside)
         return InputError(
             f"{path}: {now} was given; the network was compiled "
             f"{f'with {own}' if own else f'without {path}'}, and only the values of arrays may "
             f"change. {f'Give {own}' if own else 'Leave it out'}, or give only the inputs, by "
-            f"name ({', '.join(map(repr, names))}). For another constant, compile the model again"
+            f"name ({', '.join(map(repr, input_names))}). For another constant, compile the model "
+            "again"
         )
 
     for name, one in given.items():
-        map_leaves(one, name, leaf, names)
+        map_leaves(one, name, leaf, input_names)
         for path in paths:
             if path.startswith(f"{name}[") and path not in seen:
                 raise another(path, "nothing")
-    free = [name for name in names if name not in found]
+    free = [name for name in input_names if name not in found]
     if len(extra_arguments) > len(free):
         raise InputError(
-            f"{len(items)} arguments were given; forward takes {len(parameters)}: "
-            f"{', '.join(parameters)}"
+            f"{len(items)} arguments were given; forward takes {len(forward_parameters)}: "
+            f"{', '.join(forward_parameters)}"
         )
     return found | dict(zip(free, extra_arguments, strict=False))

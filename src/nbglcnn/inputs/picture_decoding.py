@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 Dtype = Literal["uint8", "float32"]
 
-CHANNEL_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+PILLOW_MODES_BY_CHANNELS = {1: "L", 3: "RGB", 4: "RGBA"}
 WHITE_16_BIT = 65535  # the white of 16-bit pictures
 GREY_MODES = ("1", "L", "LA", "La")
 
@@ -79,7 +79,7 @@ def picture_array(
         from PIL import Image as Pillow
 
         image = Pillow.merge("RGB", image.split()[:3])
-    pixels = np.asarray(image.convert(CHANNEL_MODES[channels]))
+    pixels = np.asarray(image.convert(PILLOW_MODES_BY_CHANNELS[channels]))
     pixels = pixels[None] if channels == 1 else pixels.transpose(2, 0, 1)
     if dtype == "uint8":
         return np.ascontiguousarray(pixels)

@@ -27,22 +27,22 @@ class PictureFolder:
     classes: tuple[str, ...] = ()
 
 
-def list_picture_folder(folder: Path, what: str) -> PictureFolder:
+def list_picture_folder(folder: Path, error_subject: str) -> PictureFolder:
     """List the pictures of a folder; its subfolders are classes, as in torchvision's ImageFolder.
 
     Names that begin with a dot are skipped, such as Jupyter's checkpoint folders.
 
     Args:
         folder: The path of the folder.
-        what: The prefix of error messages: the name of the caller.
+        error_subject: The prefix of error messages: the name of the caller.
 
     Raises:
         InputError: If it is not a folder, or contains no pictures.
     """
     if folder.is_file():
-        raise InputError(f"{what}: {folder} is a file; give its folder, or a list, [path]")
+        raise InputError(f"{error_subject}: {folder} is a file; give its folder, or a list, [path]")
     if not folder.is_dir():
-        raise InputError(f"{what}: folder not found: {folder}")
+        raise InputError(f"{error_subject}: folder not found: {folder}")
     classes = sorted(
         entry.name for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != "."
     )
@@ -62,8 +62,8 @@ def list_picture_folder(folder: Path, what: str) -> PictureFolder:
     files = [folder / name for name in sorted(os.listdir(folder)) if is_picture_file(name)]
     if not files:
         raise InputError(
-            f"{what}: no pictures in {folder} or its subfolders; supported are files that end "
-            f"with {', '.join(PICTURE_EXTENSIONS)}"
+            f"{error_subject}: no pictures in {folder} or its subfolders; supported are files that "
+            f"end with {', '.join(PICTURE_EXTENSIONS)}"
         )
     return PictureFolder(tuple(files))
 
@@ -73,12 +73,12 @@ def is_picture_file(name: str) -> bool:
     return name.lower().endswith(PICTURE_EXTENSIONS) and name[0] != "."
 
 
-def read_picture(path: str | os.PathLike[str], what: str = "", advice: str = "") -> Image:
+def read_picture(path: str | os.PathLike[str], error_subject: str = "", advice: str = "") -> Image:
     """Read a picture file's first image.
 
     Args:
         path: The path; `~` is the home folder.
-        what: The prefix of error messages: the purpose of the picture.
+        error_subject: The prefix of error messages: the purpose of the picture.
         advice: The end of the message if the file isn't a picture: the alternatives.
 
     Raises:
@@ -88,7 +88,7 @@ def read_picture(path: str | os.PathLike[str], what: str = "", advice: str = "")
     from PIL import UnidentifiedImageError
 
     file = Path(path).expanduser()
-    start = f"{what}: " if what else ""
+    start = f"{error_subject}: " if error_subject else ""
     try:
         return open_picture(file)
     except FileNotFoundError:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def crop_box(
-    width: int, height: int, size: tuple[int, int], fit: str, share: float
+    width: int, height: int, size: tuple[int, int], fit: str, crop_fraction: float
 ) -> tuple[float, float, float, float]:
     """The part of a picture kept for an input of (h, w): left, top, right, bottom in its pixels."""
     h, w = size
@@ -17,7 +17,7 @@ def crop_box(
     if fit == "crop":
         across, down = min(across, height * w / h), min(down, width * h / w)
     if fit != "letterbox":
-        across, down = across * share, down * share
+        across, down = across * crop_fraction, down * crop_fraction
     left, top = (width - across) / 2, (height - down) / 2
     return left, top, left + across, top + down
 

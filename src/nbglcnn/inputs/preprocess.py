@@ -229,36 +229,36 @@ def _to_grey(channels: int) -> Callable[[Array], Array]:
     return grey
 
 
-def _validate_size(name: str, given: Any) -> Any:
+def _validate_size(name: str, value: Any) -> Any:
     """Validate a size: (height, width), or for `resize` also one number, the shorter side."""
-    if given is None:
+    if value is None:
         return None
     try:
-        sides = tuple(given) if not isinstance(given, int | np.integer) else (int(given),)
+        sides = tuple(value) if not isinstance(value, int | np.integer) else (int(value),)
         whole = tuple(int(side) for side in sides)
         fits = whole == sides and len(whole) in (1, 2) and min(whole) > 0
     except (TypeError, ValueError):
         fits = False
-    if not fits or isinstance(given, bool):
-        raise InputError(f"Preprocess: {name} is {given!r}: give pixels, 224 or (height, width)")
+    if not fits or isinstance(value, bool):
+        raise InputError(f"Preprocess: {name} is {value!r}: give pixels, 224 or (height, width)")
     if len(whole) == 2:
         return whole
     return (whole[0], whole[0]) if name == "size" else whole[0]
 
 
-def _validate_numbers(name: str, given: Any) -> tuple[float, ...] | None:
-    if given is None:
+def _validate_numbers(name: str, value: Any) -> tuple[float, ...] | None:
+    if value is None:
         return None
     try:
-        if hasattr(given, "tolist"):  # a NumPy array or torch tensor
-            given = given.tolist()
-        numbers = tuple(map(float, given if hasattr(given, "__iter__") else (given,)))
+        if hasattr(value, "tolist"):  # a NumPy array or torch tensor
+            value = value.tolist()
+        numbers = tuple(map(float, value if hasattr(value, "__iter__") else (value,)))
         fits = all(map(math.isfinite, numbers)) and len(numbers) > 0
     except (TypeError, ValueError):
         fits = False
     if not fits:
         raise InputError(
-            f"Preprocess: {name} is {given!r}: give a finite number, or one per channel"
+            f"Preprocess: {name} is {value!r}: give a finite number, or one per channel"
         )
     return numbers
 

@@ -14,7 +14,12 @@ from nbglcnn.inputs.known_transforms import to_preprocess
 from nbglcnn.load.comparison_model import ComparisonModel
 from nbglcnn.load.model import ComparisonSide, LoadResult, Model, ValuesByKey
 from nbglcnn.load.module_keys import convert_inputs
-from nbglcnn.load.parameters import parameters_of, replace_elements, unwrap_names, with_parameters
+from nbglcnn.load.parameters import (
+    match_state_dict_names,
+    parameters_of,
+    replace_elements,
+    with_parameters,
+)
 from nbglcnn.load.preprocessed_model import PreprocessedModel, run_preprocess, strip_preprocess
 from nbglcnn.load.torch.isolation.process_state import load_lock
 
@@ -31,22 +36,22 @@ __all__ = [
     "convert_inputs",
     "find_tensors",
     "is_module",
-    "is_rewritten",
+    "is_rewritten_on_load",
     "load",
     "load_lock",
-    "model_of",
+    "match_state_dict_names",
     "parameters_of",
     "replace_elements",
-    "rewritten_shape_inputs",
     "run_preprocess",
+    "shape_input_indices",
     "snapshot_tensors",
     "strip_preprocess",
-    "unwrap_names",
     "with_parameters",
+    "wrap_model",
 ]
 
 
-def model_of(model: Any, preprocess: Any = None) -> Model:
+def wrap_model(model: Any, preprocess: Any = None) -> Model:
     """Wrap the user's model as a Model; the only place that distinguishes the kinds of models.
 
     Args:
@@ -76,29 +81,29 @@ def model_of(model: Any, preprocess: Any = None) -> Model:
     return PreprocessedModel(leaf, to_preprocess(preprocess))
 
 
-def load(model: Any, x: Any = None, known: ValuesByKey | None = None) -> LoadResult:
+def load(model: Any, x: Any = None, collected_values: ValuesByKey | None = None) -> LoadResult:
     """Load a torch module, an ONNX ModelProto, its bytes or its file as a Graph and all its inputs.
 
     `x` is an example input (a tuple for several, or a dict by name); only an ONNX model with static
     shapes can be loaded without it. The arrays that replace forward's random numbers follow the
-    arrays of `x`. `known` receives values that were computed for `x` while loading, by key: the
-    outputs of a torch module's modules, nothing for ONNX.
+    arrays of `x`. `collected_values` receives values that were computed for `x` while loading, by
+    key: the outputs of a torch module's modules, nothing for ONNX.
     """
-    return model_of(model).load(x, known)
+    return wrap_model(model).load(x, collected_values)
 
 
-def is_rewritten(op: str, domain: str = "") -> bool:
+def is_rewritten_on_load(op: str, domain: str = "") -> bool:
     """Whether loading an ONNX model replaces an operator by others, or removes it."""
-    from nbglcnn.load.onnx.microsoft import CONVERTIBLE, MICROSOFT
+    from nbglcnn.load.onnx.microsoft_operators import CONVERSION_RULES, MICROSOFT_DOMAIN
     from nbglcnn.load.passes.decompose import DECOMPOSITIONS
     from nbglcnn.load.passes.rewrite import ALWAYS_REWRITTEN, SHAPE_INPUTS, UPGRADES
 
     if domain:
-        return domain == MICROSOFT and op in CONVERTIBLE
+        return domain == MICROSOFT_DOMAIN and op in CONVERSION_RULES
     return op in ("Identity", "If", *ALWAYS_REWRITTEN, *UPGRADES, *DECOMPOSITIONS, *SHAPE_INPUTS)
 
 
-def rewritten_shape_inputs(op: str) -> tuple[int, ...]:
+def shape_input_indices(op: str) -> tuple[int, ...]:
     """Indices of the inputs that are shapes, for an operator that loading rewrites."""
     from nbglcnn.load.passes.rewrite import SHAPE_INPUTS
 

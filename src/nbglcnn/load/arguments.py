@@ -18,7 +18,7 @@ class InputPlaceholder:
 
 
 @dataclass(frozen=True)
-class Arguments:
+class ForwardArguments:
     """A call of forward, with positional and keyword arguments, and placeholders for the inputs.
 
     `names` are the inputs' names: added_cond_kwargs['image_embeds'], sizes[0]. `parameters` are the
@@ -26,40 +26,43 @@ class Arguments:
     in the call, and the defaults of omitted arguments.
     """
 
-    by_position: tuple[Any, ...]
-    by_name: Mapping[str, Any]
-    names: tuple[str, ...]
-    parameters: tuple[str, ...]
-    constants: Mapping[str, str]
+    positional: tuple[Any, ...]
+    keyword: Mapping[str, Any]
+    input_names: tuple[str, ...]
+    positional_names: tuple[str, ...]
+    constant_texts: Mapping[str, str]
 
     def bind(self, inputs: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the args and kwargs of a call with these inputs."""
-        return _fill_placeholders(self.by_position, inputs), _fill_placeholders(
-            dict(self.by_name), inputs
+        return _fill_placeholders(self.positional, inputs), _fill_placeholders(
+            dict(self.keyword), inputs
         )
 
     def example(self, inputs: Sequence[Any]) -> Any:
         """The example input with these arrays, in the form that the user passes."""
         args, named = self.bind(inputs)
-        return named if self.by_name else args
+        return named if self.keyword else args
 
 
 def parse_arguments(
-    x: Any, parameters: Sequence[str], defaults: Mapping[str, Any]
-) -> tuple[Arguments, tuple[Any, ...]] | None:
+    x: Any, positional_names: Sequence[str], defaults: Mapping[str, Any]
+) -> tuple[ForwardArguments, tuple[Any, ...]] | None:
     """Split an example input into Arguments and arrays; None if it is plain arrays in order.
 
-    `parameters` are the names of forward's positional arguments, in order; `defaults` are the
+    `positional_names` are the names of forward's positional arguments, in order; `defaults` are the
     default values of optional arguments, by name.
     """
     named = isinstance(x, Mapping)
     given: dict[str, Any] = (
         dict(x)
         if named
-        else {_name(parameters, at): one for at, one in enumerate(x if type(x) is tuple else (x,))}
+        else {
+            _positional_name(positional_names, at): one
+            for at, one in enumerate(x if type(x) is tuple else (x,))
+        }
     )
     plain = not (named or type(x) is tuple) or not any(map(is_nested, given.values()))
-    if plain and (not named or set(given) <= set(parameters[: len(given)])):
+    if plain and (not named or set(given) <= set(positional_names[: len(given)])):
         return None
     found: list[tuple[str, Any]] = []
     constants: dict[str, str] = {}
@@ -75,49 +78,52 @@ def parse_arguments(
             "picture's path; give at least one input as an array or a tensor. None, bools and "
             "Python numbers are constants"
         )
-    own = Arguments(
+    own = ForwardArguments(
         () if named else tuple(tree.values()),
         tree if named else {},
         tuple(name for name, _ in found),
-        (*parameters, *(name for name in given if not named and name not in parameters)),
+        (
+            *positional_names,
+            *(name for name in given if not named and name not in positional_names),
+        ),
         constants,
     )
     return own, tuple(array for _, array in found)
 
 
-def plain_arguments(names: Sequence[str]) -> Arguments:
+def make_plain_arguments(input_names: Sequence[str]) -> ForwardArguments:
     """The Arguments of a call with arrays in order."""
-    slots = tuple(map(InputPlaceholder, range(len(names))))
-    return Arguments(slots, {}, tuple(names), tuple(names), {})
+    slots = tuple(map(InputPlaceholder, range(len(input_names))))
+    return ForwardArguments(slots, {}, tuple(input_names), tuple(input_names), {})
 
 
-def check_names(given: Mapping[str, Any], names: Sequence[str]) -> None:
+def check_argument_names(arguments: Mapping[str, Any], allowed_names: Sequence[str]) -> None:
     """Raise InputError for an argument that forward doesn't have."""
-    for name in given:
-        if name not in names:
+    for name in arguments:
+        if name not in allowed_names:
             raise InputError(
-                f"no input {name!r}{suggest_names(name, names)}; the model takes "
-                f"{', '.join(map(repr, names))}"
+                f"no input {name!r}{suggest_names(name, allowed_names)}; the model takes "
+                f"{', '.join(map(repr, allowed_names))}"
             )
 
 
-def _name(parameters: Sequence[str], at: int) -> str:
-    if at < len(parameters):
-        return parameters[at]
-    return f"input {at}"
+def _positional_name(positional_names: Sequence[str], index: int) -> str:
+    if index < len(positional_names):
+        return positional_names[index]
+    return f"input {index}"
 
 
 def _insert_placeholders(
-    tree: Any, name: str, found: list[tuple[str, Any]], constants: dict[str, str]
+    tree: Any, name: str, named_arrays: list[tuple[str, Any]], constant_texts: dict[str, str]
 ) -> Any:
-    """Return tree with placeholders for arrays; append the arrays and their names to `found`."""
+    """Put placeholders for arrays into a tree; append the arrays to `named_arrays`."""
 
     def leaf(path: str, one: Any) -> Any:
         if (text := constant_text(one)) is not None:
-            constants[path] = text
+            constant_texts[path] = text
             return one
-        found.append((path, one))
-        return InputPlaceholder(len(found) - 1)
+        named_arrays.append((path, one))
+        return InputPlaceholder(len(named_arrays) - 1)
 
     return map_leaves(tree, name, leaf)
 

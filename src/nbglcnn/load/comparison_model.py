@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from nbglcnn.errors import InputError, ModelError, suggest_names
-from nbglcnn.graph import Array, Comparison, Graph, Key, LayerPair, Node, Value, check_observe
+from nbglcnn.graph import Array, Comparison, Graph, LayerPair, Node, Value, ValueKey, check_observe
 from nbglcnn.inputs.arguments import SHARED_INPUT_PREFIX
-from nbglcnn.load.arguments import Arguments, plain_arguments
-from nbglcnn.load.matching import KeyPairs, match_keys
+from nbglcnn.load.arguments import ForwardArguments, make_plain_arguments
+from nbglcnn.load.layer_matching import KeyPairs, match_keys
 from nbglcnn.load.model import (
     BaseLoader,
     ComparisonSide,
     LoadResult,
     ValuesByKey,
     copy_arrays,
-    no_gradient_checks,
-    no_modules,
+    return_no_modules,
     return_state_dict,
+    skip_gradient_checks,
 )
 from nbglcnn.load.module_keys import graph_input_specs
 from nbglcnn.load.parameters import with_parameters
@@ -33,12 +33,12 @@ from nbglcnn.load.parameters import with_parameters
 if TYPE_CHECKING:
     from nbglcnn.load.onnx.onnx_model import OnnxModel
     from nbglcnn.load.torch.model import TorchModel
-    from nbglcnn.load.training import TrainingMode
+    from nbglcnn.load.training_mode import TrainingMode
 
 # Prefixes of their keys.
 A_PREFIX, B_PREFIX, DIFFERENCE_PREFIX = (SHARED_INPUT_PREFIX, "B.", "difference.")
 DIFFERENCE_TABLE = "differences"
-FLOAT = 1  # onnx.TensorProto.FLOAT
+ONNX_FLOAT = 1  # onnx.TensorProto.FLOAT
 
 
 @dataclass(frozen=True)
@@ -56,22 +56,26 @@ class ComparisonModel:
     shared_weights: bool
     observe: str | Sequence[str] = "all"
     titles: tuple[str, str] = ("", "")
-    source: ClassVar[None] = None
+    user_model: ClassVar[None] = None
 
     @property
-    def arrays(self) -> tuple[Array, ...]:
+    def input_arrays(self) -> tuple[Array, ...]:
         """The inputs of the joined Graph: those of A, then those of B."""
-        return self.a.arrays if self.shared_input else (*self.a.arrays, *self.b.arrays)
+        return (
+            self.a.input_arrays
+            if self.shared_input
+            else (*self.a.input_arrays, *self.b.input_arrays)
+        )
 
     @property
-    def batch(self) -> int:
+    def batch_size(self) -> int:
         """The number of examples in the inputs."""
-        return next((array.shape[0] for array in self.a.arrays if array.shape), 1)
+        return next((array.shape[0] for array in self.a.input_arrays if array.shape), 1)
 
     @cached_property
     def graph(self) -> Graph:
         """The Graph of both networks and of the differences."""
-        return _join(self)
+        return _join_graphs(self)
 
     @property
     def sides(self) -> tuple[ComparisonSide, ComparisonSide]:
@@ -84,16 +88,19 @@ class ComparisonModel:
         return tuple(leaf for side in self.sides for leaf in side.model.base_models)
 
     def load(
-        self, x: Any, known: ValuesByKey | None = None, load_base: BaseLoader | None = None
+        self,
+        x: Any,
+        collected_values: ValuesByKey | None = None,
+        load_base: BaseLoader | None = None,
     ) -> LoadResult:
         """Return the joined Graph and the inputs of both."""
-        return self.graph, self.arrays
+        return self.graph, self.input_arrays
 
     def load_partial(self, x: Any) -> None:
         """Return None: both sides are already loaded."""
 
-    load_each_module = no_modules
-    check_gradients = no_gradient_checks
+    load_each_module = return_no_modules
+    check_gradients = skip_gradient_checks
     convert_state_dict = return_state_dict
     state_dict = copy_arrays
     state_dict_arrays = copy_arrays
@@ -113,13 +120,15 @@ class ComparisonModel:
         raise _not_a_model_error("train")
 
 
-def _not_a_model_error(what: str) -> InputError:
-    return InputError(f"{what}: a comparison is not a model; use a Viewer of one of its two models")
+def _not_a_model_error(error_subject: str) -> InputError:
+    return InputError(
+        f"{error_subject}: a comparison is not a model; use a Viewer of one of its two models"
+    )
 
 
-def _join(comparison: ComparisonModel) -> Graph:
+def _join_graphs(comparison: ComparisonModel) -> Graph:
     a, b = comparison.a.graph, comparison.b.graph
-    names_a, names_b = _names(comparison)
+    names_a, names_b = _joined_value_names(comparison)
     all_pairs = _match_layers(comparison)
     pairs = _select_pairs(all_pairs, comparison.observe)
     values = {
@@ -127,16 +136,19 @@ def _join(comparison: ComparisonModel) -> Graph:
         for graph, names in ((b, names_b), (a, names_a))
         for value in graph.values.values()
     }
-    differences = _DifferenceBuilder(values, comparison.batch)
+    differences = _DifferenceBuilder(values, comparison.batch_size)
     records = tuple(
         LayerPair(one.name, A_PREFIX + one.name, B_PREFIX + other.name,
                   DIFFERENCE_PREFIX + one.name,
-                  differences.add_row(names_a[one.value], names_b[other.value]))
+                  differences.add_row(names_a[one.value_name], names_b[other.value_name]))
         for one, other in pairs
     )  # fmt: skip
-    keys = _keys(comparison, names_a, names_b)
-    keys += (Key(pair.difference, differences.row_values[pair.row], "module") for pair in records)
-    keys.append(Key(DIFFERENCE_TABLE, differences.add_table(), "module"))
+    keys = _join_keys(comparison, names_a, names_b)
+    keys += (
+        ValueKey(pair.difference, differences.difference_names[pair.row], "module")
+        for pair in records
+    )
+    keys.append(ValueKey(DIFFERENCE_TABLE, differences.add_table(), "module"))
     sides = ((a, names_a, A_PREFIX), (b, names_b, B_PREFIX))
     inputs = [names_a[name] for name in a.inputs]
     if not comparison.shared_input:
@@ -159,29 +171,30 @@ def _join(comparison: ComparisonModel) -> Graph:
         buffers=frozenset(prefix + name for graph, _, prefix in sides for name in graph.buffers),
         folded_nodes=tuple(_rename_node(node, *side[1:]) for side in sides
                            for node in side[0].folded_nodes),
-        source=a.source if a.source == b.source else "onnx",
+        framework=a.framework if a.framework == b.framework else "onnx",
         notes=tuple(dict.fromkeys((*a.notes, *b.notes))),
         comparison=_comparison_record(comparison, records, all_pairs),
         constant_reads=frozenset(prefix + name for graph, _, prefix in sides
                                  for name in graph.constant_reads),
-        classes=_classes(a, b),
+        class_names=_common_class_names(a, b),
         batch_dependences=MappingProxyType({
             prefix + name: one
             for graph, _, prefix in sides
             for name, one in graph.batch_dependences.items()
         }),
-        calls=MappingProxyType({
+        call_parents=MappingProxyType({
             prefix + call: prefix + around
             for graph, _, prefix in sides
-            for call, around in graph.calls.items()
+            for call, around in graph.call_parents.items()
         }),
-        noise=MappingProxyType({
+        noise_defaults=MappingProxyType({
             names[value]: names[constant]
             for graph, names, _ in sides[::-1]
-            for value, constant in graph.noise.items()
+            for value, constant in graph.noise_defaults.items()
         }),
-        arguments=_arguments(comparison),
-        preprocess=tuple(prefix + name for graph, _, prefix in sides for name in graph.preprocess),
+        input_structure=_join_arguments(comparison),
+        preprocess_keys=tuple(prefix + name for graph, _, prefix in sides
+            for name in graph.preprocess_keys),
         picture_fits=MappingProxyType({
             names[value]: fit for graph, names, _ in sides
             for value, fit in graph.picture_fits.items()
@@ -189,27 +202,28 @@ def _join(comparison: ComparisonModel) -> Graph:
     )  # fmt: skip
 
 
-def _arguments(comparison: ComparisonModel) -> Arguments | None:
+def _join_arguments(comparison: ComparisonModel) -> ForwardArguments | None:
     """The joined Arguments; None if both networks take plain arrays. A shared input is A's."""
     sides = [
         (A_PREFIX, comparison.a.graph),
         *([] if comparison.shared_input else [(B_PREFIX, comparison.b.graph)]),
     ]
-    if all(graph.arguments is None for _, graph in sides):
+    if all(graph.input_structure is None for _, graph in sides):
         return None
     found = [
         (
             prefix,
-            graph.arguments or plain_arguments([spec.name for spec in graph_input_specs(graph)]),
+            graph.input_structure
+            or make_plain_arguments([spec.name for spec in graph_input_specs(graph)]),
         )
         for prefix, graph in sides
     ]
-    return Arguments(
+    return ForwardArguments(
         (),
         {},
-        tuple(prefix + name for prefix, own in found for name in own.names),
-        tuple(prefix + name for prefix, own in found for name in own.parameters),
-        {prefix + path: text for prefix, own in found for path, text in own.constants.items()},
+        tuple(prefix + name for prefix, own in found for name in own.input_names),
+        tuple(prefix + name for prefix, own in found for name in own.positional_names),
+        {prefix + path: text for prefix, own in found for path, text in own.constant_texts.items()},
     )
 
 
@@ -217,7 +231,7 @@ def split_sides(
     comparison: ComparisonModel, graph: Graph, arrays: Sequence[Array]
 ) -> list[tuple[str, ComparisonSide]]:
     """Return each side's key prefix, and the side with the joined Graph's weights and inputs."""
-    count = len(comparison.a.arrays)
+    count = len(comparison.a.input_arrays)
     given = (arrays[:count], arrays[:count] if comparison.shared_input else arrays[count:])
     found = []
     for prefix, side, own in zip(
@@ -232,23 +246,26 @@ def split_sides(
 
 
 def compute_differences(
-    comparison: ComparisonModel, graph: Graph, found: Mapping[str, Array], wanted: Container[str]
+    comparison: ComparisonModel,
+    graph: Graph,
+    side_values: Mapping[str, Array],
+    wanted_keys: Container[str],
 ) -> dict[str, Array]:
     """Compute the joined Graph's differences and table from the values of both sides."""
     assert graph.comparison is not None
     made: dict[str, Array] = {}
     rows: dict[int, list[Array]] = {}
-    batch = comparison.batch
+    batch = comparison.batch_size
     for pair in graph.comparison.pairs:
-        if DIFFERENCE_TABLE not in wanted and pair.difference not in wanted:
+        if DIFFERENCE_TABLE not in wanted_keys and pair.difference not in wanted_keys:
             continue
-        a, b = (_to_float_array(found[key]) for key in (pair.a, pair.b))
+        a, b = (_to_float_array(side_values[key]) for key in (pair.a, pair.b))
         made[pair.difference] = b - a
         each = (batch, -1) if a.shape[:1] == (batch,) else (1, -1)
         size, own = (np.abs(array).reshape(each) for array in (b - a, a))
         sizes = (size.mean(1, np.float64), size.max(1), own.mean(1, np.float64))
         rows[pair.row] = [np.broadcast_to(one, batch) for one in sizes]
-    if DIFFERENCE_TABLE in wanted:
+    if DIFFERENCE_TABLE in wanted_keys:
         numbers = [number for k in sorted(rows) for number in rows[k]]
         made[DIFFERENCE_TABLE] = np.stack(numbers, axis=1).astype(b.dtype)
     return made
@@ -259,14 +276,14 @@ def _to_float_array(array: Array) -> Array:
     return np.asarray(array, np.float64 if array.dtype == np.float64 else np.float32)
 
 
-def _classes(a: Graph, b: Graph) -> tuple[str, ...]:
+def _common_class_names(a: Graph, b: Graph) -> tuple[str, ...]:
     """The class names of both networks; empty if they differ, as neither fits the difference."""
-    if a.classes and b.classes and a.classes != b.classes:
+    if a.class_names and b.class_names and a.class_names != b.class_names:
         return ()
-    return a.classes or b.classes
+    return a.class_names or b.class_names
 
 
-def _names(comparison: ComparisonModel) -> tuple[dict[str, str], dict[str, str]]:
+def _joined_value_names(comparison: ComparisonModel) -> tuple[dict[str, str], dict[str, str]]:
     """Map value names of both networks to joined names; shared values get A's names."""
     a, b = comparison.a.graph, comparison.b.graph
     names_a = {name: A_PREFIX + name for name in a.values}
@@ -289,28 +306,28 @@ def _same_constant(a: Graph, b: Graph, name: str) -> bool:
     )
 
 
-def _rename_node(node: Node, names: Mapping[str, str], prefix: str) -> Node:
+def _rename_node(node: Node, new_names: Mapping[str, str], prefix: str) -> Node:
     return replace(
         node,
         name=prefix + node.name,
-        inputs=tuple(names[name] for name in node.inputs),
-        outputs=tuple(names[name] for name in node.outputs),
+        inputs=tuple(new_names[name] for name in node.inputs),
+        outputs=tuple(new_names[name] for name in node.outputs),
         module=prefix + node.module if node.module else "",
-        call=prefix + node.call,
+        module_call=prefix + node.module_call,
     )
 
 
-def _keys(
+def _join_keys(
     comparison: ComparisonModel, names_a: Mapping[str, str], names_b: Mapping[str, str]
-) -> list[Key]:
+) -> list[ValueKey]:
     """The keys of both networks, inputs first; a shared input is A's."""
     sides = ((comparison.a.graph, names_a, A_PREFIX), (comparison.b.graph, names_b, B_PREFIX))
     keys = [
         replace(
             key,
             name=prefix + key.name,
-            value=names[key.value],
-            call=None if key.call is None else prefix + key.call,
+            value_name=names[key.value_name],
+            module_call=None if key.module_call is None else prefix + key.module_call,
         )
         for graph, names, prefix in sides
         for key in graph.keys
@@ -351,7 +368,7 @@ def _select_pairs(pairs: KeyPairs, observe: str | Sequence[str]) -> KeyPairs:
 
 
 def _no_pairs_error(comparison: ComparisonModel) -> ModelError | InputError:
-    shapes = [[array.shape for array in side.arrays] for side in (comparison.a, comparison.b)]
+    shapes = [[array.shape for array in side.input_arrays] for side in (comparison.a, comparison.b)]
     if shapes[0] != shapes[1]:
         given = " and ".join(", ".join(map(str, some)) for some in shapes)
         return InputError(
@@ -388,46 +405,48 @@ class _DifferenceBuilder:
     """Builds the nodes of B − A and of the table, which has a row for each pair of values."""
 
     values: dict[str, Value]  # the joined Graph's values; constants are added
-    batch: int
+    batch_size: int
     nodes: list[Node] = field(default_factory=list)
-    row_values: list[str] = field(default_factory=list)
-    _rows: dict[tuple[str, str], int] = field(default_factory=dict)
-    _reductions: list[str] = field(default_factory=list)  # values with one number per example
+    difference_names: list[str] = field(default_factory=list)
+    _row_by_pair: dict[tuple[str, str], int] = field(default_factory=dict)
+    _reduction_names: list[str] = field(default_factory=list)  # values with one number per example
 
     def add_row(self, a: str, b: str) -> int:
         """Add the difference of two values, if it is new, and return its row."""
-        if (known := self._rows.get((a, b))) is not None:
+        if (known := self._row_by_pair.get((a, b))) is not None:
             return known
         shape = self.values[a].shape
         left, right = self._cast_to_float(a), self._cast_to_float(b)
         difference = self._add_node("Sub", right, left)
         size = self._add_node("Abs", difference)
-        self._reductions += (
+        self._reduction_names += (
             self._reduce_examples("ReduceMean", size, shape),
             self._reduce_examples("ReduceMax", size, shape),
             self._reduce_examples("ReduceMean", self._add_node("Abs", left), shape),
         )
-        self.row_values.append(difference)
-        self._rows[a, b] = len(self.row_values) - 1
-        return self._rows[a, b]
+        self.difference_names.append(difference)
+        self._row_by_pair[a, b] = len(self.difference_names) - 1
+        return self._row_by_pair[a, b]
 
     def add_table(self) -> str:
         """Add the table of all rows side by side, shape (examples, 3 · rows); return its name."""
-        return self._add_node("Concat", *self._reductions, axis=1)
+        return self._add_node("Concat", *self._reduction_names, axis=1)
 
     def _cast_to_float(self, name: str) -> str:
         return (
-            name if self.values[name].dtype.kind == "f" else self._add_node("Cast", name, to=FLOAT)
+            name
+            if self.values[name].dtype.kind == "f"
+            else self._add_node("Cast", name, to=ONNX_FLOAT)
         )
 
     def _reduce_examples(self, op: str, name: str, shape: tuple[int, ...]) -> str:
         """Reduce to one number per example; without a batch axis, the same number for all."""
-        if shape and shape[0] == self.batch:
-            flat = self._add_node("Reshape", name, self._add_integers(self.batch, -1))
+        if shape and shape[0] == self.batch_size:
+            flat = self._add_node("Reshape", name, self._add_integers(self.batch_size, -1))
             return self._add_node(op, flat, self._add_integers(1), keepdims=1)
         flat = self._add_node("Reshape", name, self._add_integers(1, -1))
         number = self._add_node(op, flat, self._add_integers(1), keepdims=1)
-        return self._add_node("Expand", number, self._add_integers(self.batch, 1))
+        return self._add_node("Expand", number, self._add_integers(self.batch_size, 1))
 
     def _add_node(self, op: str, *inputs: str, **attributes: int) -> str:
         name = f"{DIFFERENCE_PREFIX}{op} {len(self.nodes)}"

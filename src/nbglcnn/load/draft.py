@@ -1,4 +1,4 @@
-"""The mutable graph during import: importers fill a GraphDraft, `fold.simplify` folds constants."""
+"""The mutable graph during import: importers fill it, `fold.fold_draft` folds constants."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import numpy as np
 
 from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Node, Value
-from nbglcnn.load.bounds import quote_name
+from nbglcnn.load.size_limits import quote_name
 
 OPSET = 21  # the lowering's: it has all of GroupNormalization, and no Attention
-SEED = 0  # of the numbers that replace a model's random numbers
+NOISE_SEED = 0  # of the numbers that replace a model's random numbers
 FLOAT32 = np.dtype(np.float32)
 HALF = np.dtype(np.float16)
-CAST_TO_FLOAT32 = {np.dtype(np.float64), HALF}  # computed in float32 at run time
+DTYPES_CAST_TO_FLOAT32 = {np.dtype(np.float64), HALF}  # computed in float32 at run time
 
 
-class DependsOnUnsupported(UnsupportedOperator):
+class DependsOnUnsupportedError(UnsupportedOperator):
     """A node depends on an unsupported value, so that it cannot be checked."""
 
 
-class UnknownOutput(UnsupportedOperator):
+class UnknownOutputError(UnsupportedOperator):
     """A node's output is unknown before it runs; another engine may support it."""
 
 
@@ -48,7 +48,7 @@ class GraphDraft:
     """
 
     name: str
-    source: str
+    framework: str
     nodes: list[Node] = field(default_factory=list)
     opsets: list[int] = field(default_factory=list)
     guards: list[tuple[tuple[str, bool], ...]] = field(default_factory=list)
@@ -65,13 +65,15 @@ class GraphDraft:
     constant_reads: frozenset[str] = frozenset()
     unsupported_nodes: list[tuple[Node, UnsupportedModel]] | None = None
     unavailable_values: set[str] = field(default_factory=set)
-    classes: tuple[str, ...] = ()
+    class_names: tuple[str, ...] = ()
     current_module: str = ""
     describe_source: Callable[[str], str] | None = None
     python_outputs: Mapping[str, tuple[Array, str]] = field(default_factory=dict)
     noise_candidates: frozenset[str] = frozenset()
-    noise: dict[str, Array] = field(default_factory=dict)
-    generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(SEED))
+    noise_defaults: dict[str, Array] = field(default_factory=dict)
+    generator: np.random.Generator = field(
+        default_factory=lambda: np.random.default_rng(NOISE_SEED)
+    )
 
     def mark_unsupported(self, node: Node, error: UnsupportedModel) -> None:
         """Record a node that can't be loaded, or raise its error if the draft doesn't allow any."""
@@ -95,15 +97,15 @@ class TensorSequence:
 class FoldState:
     """The state of folding a GraphDraft: run-time nodes with their indices, and known values.
 
-    `derived_constants` are the constants that depend on a parameter's values; `fold_budget` limits
-    `folded_bytes`.
+    `derived_constants` are the constants that depend on a parameter's values; `fold_budget_bytes`
+    limits `folded_bytes`.
     """
 
     draft: GraphDraft
     nodes: list[tuple[int, Node]] = field(default_factory=list)
     folded_nodes: list[Node] = field(default_factory=list)
     folded_bytes: int = 0
-    fold_budget: int = 0
+    fold_budget_bytes: int = 0
     constants: dict[str, Array] = field(default_factory=dict)
     derived_constants: set[str] = field(default_factory=set)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -138,7 +140,7 @@ class FoldState:
         self.constants[free] = np.asarray(data)
         return free
 
-    def value(self, name: str) -> Value:
+    def make_value(self, name: str) -> Value:
         """The Value record of a resolved name."""
         data = self.constants.get(name)
         if data is not None:
@@ -146,13 +148,13 @@ class FoldState:
         return Value(name, self.shapes[name], self.dtypes[name])
 
 
-def free_name(name: str, taken: set[str]) -> str:
-    """Return an unused name, with a number appended if needed, and add it to `taken`."""
+def free_name(name: str, taken_names: set[str]) -> str:
+    """Return an unused name, with a number appended if needed, and add it to `taken_names`."""
     number, free = 0, name
-    while free in taken:
+    while free in taken_names:
         number += 1
         free = f"{name}.{number}"
-    taken.add(free)
+    taken_names.add(free)
     return free
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nbglcnn.load.onnx.model import PartialLoad
     from nbglcnn.load.onnx.onnx_model import OnnxModel
     from nbglcnn.load.torch.model import TorchModel
-    from nbglcnn.load.training import TrainingMode
+    from nbglcnn.load.training_mode import TrainingMode
 
 LoadResult = tuple[Graph, tuple[Array, ...]]
 ValuesByKey = dict[str, Array]
@@ -35,7 +35,7 @@ class Model(Protocol):
     """
 
     @property
-    def source(self) -> Any:
+    def user_model(self) -> Any:
         """The user's module or file; None for a comparison."""
 
     @property
@@ -43,7 +43,10 @@ class Model(Protocol):
         """The modules and files that the model consists of."""
 
     def load(
-        self, x: Any, known: ValuesByKey | None = None, load_base: BaseLoader | None = None
+        self,
+        x: Any,
+        collected_values: ValuesByKey | None = None,
+        load_base: BaseLoader | None = None,
     ) -> LoadResult:
         """Load the Graph and all its inputs for an example input `x`; see `nbglcnn.load.load`.
 
@@ -77,10 +80,10 @@ class Model(Protocol):
     def convert_state_dict(self, state_dict: Mapping[str, Any]) -> Mapping[str, Any]:
         """Convert a state_dict to the weights it loads; a module may have its own loading code."""
 
-    def state_dict(self, numbers: Mapping[str, Array]) -> dict[str, Any]:
+    def state_dict(self, weights: Mapping[str, Array]) -> dict[str, Any]:
         """Return a state_dict with these weights; for a torch module, complete and as tensors."""
 
-    def state_dict_arrays(self, numbers: Mapping[str, Array]) -> dict[str, Array]:
+    def state_dict_arrays(self, weights: Mapping[str, Array]) -> dict[str, Array]:
         """Return a state_dict with these weights as arrays; complete for a torch module."""
 
     def initial_weights(self, seed: int) -> dict[str, Any]:
@@ -116,12 +119,12 @@ class Model(Protocol):
 # Methods of models without code of their own: ONNX files and comparisons.
 
 
-def no_modules(model: Model, x: Any) -> tuple[()]:
+def return_no_modules(model: Model, x: Any) -> tuple[()]:
     """Return (): the model has no modules."""
     return ()
 
 
-def no_gradient_checks(
+def skip_gradient_checks(
     model: Model, x: Any, graph: Graph, wrt: Collection[str], *, check_all: bool = False
 ) -> None:
     """Check nothing: the model has no code that could change a gradient."""
@@ -132,9 +135,9 @@ def return_state_dict(model: Model, state_dict: Mapping[str, Any]) -> Mapping[st
     return state_dict
 
 
-def copy_arrays(model: Model, numbers: Mapping[str, Array]) -> dict[str, Any]:
+def copy_arrays(model: Model, weights: Mapping[str, Array]) -> dict[str, Any]:
     """Return the arrays in a new dict."""
-    return dict(numbers)
+    return dict(weights)
 
 
 @dataclass(frozen=True)
@@ -143,4 +146,4 @@ class ComparisonSide:
 
     model: Model
     graph: Graph
-    arrays: tuple[Array, ...]
+    input_arrays: tuple[Array, ...]

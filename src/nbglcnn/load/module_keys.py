@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from nbglcnn.graph import Array, Graph, Key, Node
+from nbglcnn.graph import Array, Graph, Node, ValueKey
 from nbglcnn.inputs.arguments import InputSpec, to_input_arrays
 from nbglcnn.inputs.nested import match_inputs
 
@@ -23,7 +23,7 @@ class ModuleCall:
     """
 
     path: str
-    number: int
+    call_index: int
     is_leaf: bool
     module_type: str
     description: str
@@ -38,7 +38,7 @@ class ModuleCall:
         A module named `output` gets `output:module`, because `output` is the network's own output.
         """
         name = "output:module" if self.path == "output" else self.path
-        return f"{name}:{self.number}" if self.number else name
+        return f"{name}:{self.call_index}" if self.call_index else name
 
 
 def tensor_leaves(
@@ -112,16 +112,18 @@ def map_tensors(
 
 
 def graph_input_specs(
-    graph: Graph, current: Sequence[Array] | None = None
+    graph: Graph, current_inputs: Sequence[Array] | None = None
 ) -> tuple[InputSpec, ...]:
     """The InputSpecs of a Graph's inputs, named by their keys.
 
-    The default of a noise input is its array in `current`, or else its initial constant.
+    The default of a noise input is its array in `current_inputs`, or else its initial constant.
     """
-    names = {key.value: key.name for key in reversed(graph.keys) if key.kind == "input"}
-    first = {value: graph.values[constant].data for value, constant in graph.noise.items()}
-    if current is not None:
-        first = {v: array for v, array in zip(graph.inputs, current, strict=True) if v in first}
+    names = {key.value_name: key.name for key in reversed(graph.keys) if key.kind == "input"}
+    first = {value: graph.values[constant].data for value, constant in graph.noise_defaults.items()}
+    if current_inputs is not None:
+        first = {
+            v: array for v, array in zip(graph.inputs, current_inputs, strict=True) if v in first
+        }
     fits = {value: graph.picture_fits.get(value, ("", 1.0)) for value in graph.inputs}
     return tuple(
         InputSpec(
@@ -137,15 +139,15 @@ def graph_input_specs(
 
 
 def convert_inputs(
-    graph: Graph, x: Any, current: Sequence[Array] | None = None
+    graph: Graph, x: Any, current_inputs: Sequence[Array] | None = None
 ) -> tuple[Array, ...]:
     """Convert `x`, in the form that the model takes, to the inputs of a Graph.
 
-    `current` is as in `graph_input_specs`.
+    `current_inputs` is as in `graph_input_specs`.
     """
-    specs = graph_input_specs(graph, current)
-    if (own := graph.arguments) is not None:
-        x = match_inputs(x, [spec.name for spec in specs], own.parameters, own.constants)
+    specs = graph_input_specs(graph, current_inputs)
+    if (own := graph.input_structure) is not None:
+        x = match_inputs(x, [spec.name for spec in specs], own.positional_names, own.constant_texts)
     return to_input_arrays(x, specs)
 
 
@@ -156,7 +158,7 @@ def walk_calls(call: ModuleCall) -> Iterator[ModuleCall]:
         yield from walk_calls(child)
 
 
-def parent_calls(root: ModuleCall) -> Mapping[str, str]:
+def map_call_parents(root: ModuleCall) -> Mapping[str, str]:
     """Map each call to its parent call, by their names in call order; "" is the model's call.
 
     Parents come before their children.
@@ -178,23 +180,23 @@ def assign_calls(
     ]
 
 
-def torch_keys(
+def make_torch_keys(
     inputs: Mapping[str, str],
     root: ModuleCall,
-    captured: Sequence[str],
-    placed: Sequence[tuple[int, Node, ModuleCall]],
-    word: Callable[[int, Node, str], str],
-) -> list[Key]:
-    """Make all keys, in order. `inputs` maps forward's parameters to values; `captured` are values.
+    captured_values: Sequence[str],
+    nodes_with_calls: Sequence[tuple[int, Node, ModuleCall]],
+    name_operator: Callable[[int, Node, str], str],
+) -> list[ValueKey]:
+    """Make all keys, in order; `inputs` maps the parameters of forward to values.
 
-    `word` returns the name of an operator's output that belongs to no module; its key also has the
-    call: `block.0: add`.
+    `name_operator` returns the name of an operator's output that belongs to no module; its key also
+    has the call: `block.0: add`.
     """
     within: dict[int, list[tuple[int, Node]]] = {}
-    for at, node, call in placed:
+    for at, node, call in nodes_with_calls:
         if not call.is_leaf or call is root:
             within.setdefault(id(call), []).append((at, node))
-    keys: list[Key] = []
+    keys: list[ValueKey] = []
     weak: list[int] = []  # positions in `keys` of names that yield to a module's name
 
     def add(call: ModuleCall) -> None:
@@ -203,7 +205,14 @@ def torch_keys(
             for suffix, index in call.outputs:
                 name = call.name + suffix
                 keys.append(
-                    Key(name, captured[index], kind, call.module_type, call.description, call.name)
+                    ValueKey(
+                        name,
+                        captured_values[index],
+                        kind,
+                        call.module_type,
+                        call.description,
+                        call.name,
+                    )
                 )
         operators = iter(within.get(id(call), []))
         pending = next(operators, None)
@@ -218,27 +227,32 @@ def torch_keys(
 
     def operator(call: ModuleCall, at: int, node: Node) -> None:
         for output in filter(None, node.outputs):
-            text = word(at, node, output)
+            text = name_operator(at, node, output)
             weak.append(len(keys))
-            keys.append(Key(f"{call.name}: {text}" if call.path else text, output, "layer"))
+            keys.append(ValueKey(f"{call.name}: {text}" if call.path else text, output, "layer"))
 
     for name, value in inputs.items():
         weak.append(len(keys))
-        keys.append(Key(name, value, "input"))
+        keys.append(ValueKey(name, value, "input"))
     add(root)
     for suffix, index in root.outputs:
         weak.append(len(keys))
         keys.append(
-            Key(
-                "output" + suffix, captured[index], "output", root.module_type, root.description, ""
+            ValueKey(
+                "output" + suffix,
+                captured_values[index],
+                "output",
+                root.module_type,
+                root.description,
+                "",
             )
         )
     return resolve_name_clashes(keys, weak)
 
 
-def resolve_name_clashes(keys: list[Key], weak: Sequence[int]) -> list[Key]:
-    """Make names unique: on a clash, keys at the positions `weak` get a suffix `:1`, `:2` …."""
-    yielding = set(weak)
+def resolve_name_clashes(keys: list[ValueKey], renamable_indices: Sequence[int]) -> list[ValueKey]:
+    """Make names unique: on a clash, keys at `renamable_indices` get a suffix `:1`, `:2` …."""
+    yielding = set(renamable_indices)
     taken = {key.name for i, key in enumerate(keys) if i not in yielding}
     # Users type the names of outputs and inputs, so these come before functional operators.
     order = sorted(yielding, key=lambda i: (("output", "input", "layer").index(keys[i].kind), i))

@@ -34,8 +34,8 @@ def parameters_of(graph: Graph) -> dict[str, Array]:
 
 def with_parameters(graph: Graph, state_dict: Mapping[str, Any]) -> Graph:
     """Return the Graph with other weights; names and shapes must match `graph.parameters`."""
-    state_dict = unwrap_names(state_dict, graph.parameters)
-    given = {n: v for n, v in state_dict.items() if not _is_ignored(n)}
+    state_dict = match_state_dict_names(state_dict, graph.parameters)
+    given = {n: v for n, v in state_dict.items() if not _is_ignored_entry(n)}
     problems = []
     if missing := [n for n in graph.parameters if n not in given]:
         problems.append("missing: " + _format_names(missing))
@@ -138,7 +138,7 @@ def strip_compile_prefix(name: str) -> str:
     return name.replace("_orig_mod.", "")
 
 
-def unwrap_names(state_dict: Any, names: Collection[str]) -> dict[str, Any]:
+def match_state_dict_names(state_dict: Any, names: Collection[str]) -> dict[str, Any]:
     """Rename a state_dict's entries to `names`; drop torch.compile and DataParallel prefixes.
 
     Raises:
@@ -150,13 +150,13 @@ def unwrap_names(state_dict: Any, names: Collection[str]) -> dict[str, Any]:
         return dict(state_dict)
     own = {strip_compile_prefix(name): name for name in names}
     given = {strip_compile_prefix(name): value for name, value in state_dict.items()}
-    prefix = _prefix(given, own) or ""
+    prefix = _find_common_prefix(given, own) or ""
     if prefix.replace("module.", ""):
         prefix = ""
     found = {name.removeprefix(prefix): value for name, value in given.items()}
     if len(found) == len(state_dict) and all(name in found for name in own):
         return {own.get(name, name): value for name, value in found.items()}
-    _check_depth(state_dict, names)
+    _refuse_nested_state_dict(state_dict, names)
     return dict(state_dict)
 
 
@@ -179,13 +179,13 @@ def _check_state_dict(state_dict: Any) -> None:
         )
 
 
-def _check_depth(state_dict: Mapping[str, Any], names: Collection[str]) -> None:
+def _refuse_nested_state_dict(state_dict: Mapping[str, Any], names: Collection[str]) -> None:
     """Raise InputError if another dict contains the state_dict; the message says what to pass."""
     found = []
     for path, inner in [("", state_dict), *((f"[{n!r}]", v) for n, v in state_dict.items())]:
         if hasattr(inner, "state_dict"):
             path, inner = f"{path}.state_dict()", inner.state_dict()
-        prefix = _prefix(inner, names) if isinstance(inner, Mapping) else None
+        prefix = _find_common_prefix(inner, names) if isinstance(inner, Mapping) else None
         if prefix and strip_compile_prefix(prefix).replace("module.", ""):
             found.append(
                 f"{{name.removeprefix({prefix!r}): value for name, value in "
@@ -200,18 +200,18 @@ def _check_depth(state_dict: Mapping[str, Any], names: Collection[str]) -> None:
         )
 
 
-def _prefix(given: Mapping[Any, Any], names: Collection[str]) -> str | None:
-    """The common prefix of these names in `given`, such as "module."; None if a name is missing."""
+def _find_common_prefix(state_dict: Mapping[Any, Any], names: Collection[str]) -> str | None:
+    """The prefix of these names in `state_dict`, such as "module."; None if a name is missing."""
     first = next(iter(names))
-    for name in given:
+    for name in state_dict:
         if isinstance(name, str) and (name == first or name.endswith(f".{first}")):
             prefix = name.removesuffix(first)
-            if all(prefix + other in given for other in names):
+            if all(prefix + other in state_dict for other in names):
                 return prefix
     return None
 
 
-def _is_ignored(name: str) -> bool:
+def _is_ignored_entry(name: str) -> bool:
     """Whether a state_dict entry is not used by an eval-mode forward."""
     return name.rpartition(".")[2] in ("num_batches_tracked", "_extra_state")
 

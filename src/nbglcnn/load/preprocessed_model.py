@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nbglcnn.errors import InputError, NbglcnnError
-from nbglcnn.graph import Array, Attribute, Graph, Key, Node, Value
+from nbglcnn.graph import Array, Attribute, Graph, Node, Value, ValueKey
 from nbglcnn.inputs.arguments import InputSpec, layout_hint, to_input_arrays
 from nbglcnn.inputs.preprocess import KEY_PREFIX, LUMA_WEIGHTS, Preprocess, PreprocessStep
-from nbglcnn.load.arguments import Arguments
+from nbglcnn.load.arguments import ForwardArguments
 from nbglcnn.load.model import BaseLoader, LoadResult, ValuesByKey
 from nbglcnn.plan.picture_layout import PictureLayout, channels_and_size, picture_layout
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from nbglcnn.load.onnx.model import PartialLoad
     from nbglcnn.load.onnx.onnx_model import OnnxModel
     from nbglcnn.load.torch.model import TorchModel
-    from nbglcnn.load.training import TrainingMode
+    from nbglcnn.load.training_mode import TrainingMode
 
 # Options of a Preprocess that leave the values unchanged.
 DEFAULT_OPTIONS = (
     *(("range", (0.0, 1.0)), ("channels", "RGB"), ("mean", None), ("std", None)),
     ("layout", "NCHW"),
 )
-PICTURE = "picture"  # the input's value name, if any steps follow
+PICTURE_VALUE_NAME = "picture"  # the input's value name, if any steps follow
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,21 +46,24 @@ class PreprocessedModel:
         return (self.model,)
 
     @property
-    def source(self) -> Any:
+    def user_model(self) -> Any:
         """The module or file as the user gave it."""
-        return self.model.source
+        return self.model.user_model
 
     def raw_inputs(self, x: Any) -> RawInputs:
         """Convert `x` to the inputs before the Preprocess: pictures, or zeros of its size."""
         return self.model.raw_inputs(self.preprocess, x)
 
     def load(
-        self, x: Any, known: ValuesByKey | None = None, load_base: BaseLoader | None = None
+        self,
+        x: Any,
+        collected_values: ValuesByKey | None = None,
+        load_base: BaseLoader | None = None,
     ) -> LoadResult:
         """Load the Graph with the steps as its first layers, and all inputs, the picture first."""
         given = self.raw_inputs(x)
-        graph, arrays = self.model.load(given.preprocessed, known, load_base)
-        return given.prepend_steps(graph, known), (given.inputs[0], *arrays[1:])
+        graph, arrays = self.model.load(given.preprocessed, collected_values, load_base)
+        return given.prepend_steps(graph, collected_values), (given.inputs[0], *arrays[1:])
 
     def load_partial(self, x: Any) -> PartialLoad | None:
         """Load the supported part of the file, without the steps."""
@@ -80,13 +83,13 @@ class PreprocessedModel:
         """Convert a state_dict to the weights that the base model loads."""
         return self.model.convert_state_dict(state_dict)
 
-    def state_dict(self, numbers: Mapping[str, Array]) -> dict[str, Any]:
+    def state_dict(self, weights: Mapping[str, Array]) -> dict[str, Any]:
         """Return the base model's state_dict."""
-        return self.model.state_dict(numbers)
+        return self.model.state_dict(weights)
 
-    def state_dict_arrays(self, numbers: Mapping[str, Array]) -> dict[str, Array]:
+    def state_dict_arrays(self, weights: Mapping[str, Array]) -> dict[str, Array]:
         """Return the base model's state_dict as arrays."""
-        return self.model.state_dict_arrays(numbers)
+        return self.model.state_dict_arrays(weights)
 
     def initial_weights(self, seed: int) -> dict[str, Any]:
         """Call the same method of the module."""
@@ -117,7 +120,7 @@ class RawInputs:
     channels: int
     names: tuple[str, ...]
     noise: Mapping[str, Any] | Sequence[Any] = ()
-    arguments: Arguments | None = None
+    arguments: ForwardArguments | None = None
 
     @property
     def preprocessed(self) -> Any:
@@ -136,11 +139,11 @@ class RawInputs:
             return {**dict(zip(self.names, own, strict=True)), **self.noise}
         return (*own, *self.noise)
 
-    def prepend_steps(self, graph: Graph, known: dict[str, Array] | None) -> Graph:
-        """Return the Graph with the steps prepended; add the steps' values to `known`."""
+    def prepend_steps(self, graph: Graph, collected_values: dict[str, Array] | None) -> Graph:
+        """Prepend the steps to the Graph; add their values to `collected_values`."""
         made = prepend_preprocess(graph, self.preprocess, self.inputs[0], self.channels)
-        if known:  # else the model's values are unknown, too
-            known.update(run_preprocess(self.preprocess, made, self.inputs)[0])
+        if collected_values:  # else the model's values are unknown, too
+            collected_values.update(run_preprocess(self.preprocess, made, self.inputs)[0])
         return made
 
 
@@ -157,7 +160,7 @@ def raw_inputs(
     `specs` are the model's inputs; `channels` is None if unknown; `model` is its name for messages.
     """
     first = specs[0]
-    layout = _layout_of_bytes(preprocess, first)
+    layout = _uint8_picture_layout(preprocess, first)
     channels, sides = _channels_and_size(preprocess, first, channels, layout)
     known = None if None in sides else (int(sides[0] or 0), int(sides[1] or 0))
     own = _picture_channels(preprocess, channels)
@@ -168,7 +171,7 @@ def raw_inputs(
             *((*sides, own) if layout == "NHWC" else (own, *sides)),
         ),
         np.dtype(np.float32 if layout is None else np.uint8),
-        advice=_advice(preprocess),
+        advice=_picture_hint(preprocess),
         fit=preprocess.fit,
         crop_fraction=1.0 if known is None else preprocess.share(known),
     )
@@ -192,7 +195,7 @@ def raw_inputs(
     return RawInputs(preprocess, whole, channels, tuple(one.name for one in specs), noise)
 
 
-def _layout_of_bytes(preprocess: Preprocess, spec: InputSpec) -> PictureLayout | None:
+def _uint8_picture_layout(preprocess: Preprocess, spec: InputSpec) -> PictureLayout | None:
     """The layout of a uint8 input, which takes pictures unchanged; None for other inputs.
 
     Raise InputError if the Preprocess would change values.
@@ -229,7 +232,7 @@ def _channels_and_size(
         if channels not in (None, 1, 3) and other in (1, 3):
             own = "NCHW" if last else "NHWC"
             raise InputError(
-                f"preprocess: the input {spec.name!r} is {_dims(shape)}, channels "
+                f"preprocess: the input {spec.name!r} is {_format_shape(shape)}, channels "
                 f'{"first" if last else "last"}: give Preprocess(layout="{own}")'
             )
     if channels not in (None, 1, 3) and layout is None:
@@ -254,16 +257,16 @@ def _picture_channels(preprocess: Preprocess, channels: int | None) -> int | Non
     return channels if preprocess.channels == "RGB" else 3
 
 
-def _advice(preprocess: Preprocess) -> str:
+def _picture_hint(preprocess: Preprocess) -> str:
     words = "With preprocess, x is the original picture, before any step"
     if preprocess.channels != "RGB":
         words += f'; channels="{preprocess.channels}" is computed from RGB'
     return words
 
 
-def _check_channels_first(preprocess: Preprocess, given: Any, spec: InputSpec) -> None:
+def _check_channels_first(preprocess: Preprocess, picture: Any, spec: InputSpec) -> None:
     """Raise InputError for channels-last pictures: x is channels first, also for NHWC models."""
-    shape = tuple(getattr(given, "shape", ()))
+    shape = tuple(getattr(picture, "shape", ()))
     if preprocess.layout == "NHWC" and spec.dtype != np.uint8 and (turned := layout_hint(shape, 3)):
         raise InputError(
             f"{spec.name}: shape {shape} was given; with preprocess, expected the picture, which "
@@ -289,7 +292,7 @@ def _zero_picture(
     return np.zeros((n or 1, *sides), spec.dtype)
 
 
-def _dims(shape: Sequence[int | None]) -> str:
+def _format_shape(shape: Sequence[int | None]) -> str:
     return "(" + ", ".join("?" if d is None else str(d) for d in shape) + ")"
 
 
@@ -303,14 +306,14 @@ def prepend_preprocess(
     # A uint8 input has its own layout, and no steps.
     steps = () if picture.dtype == np.uint8 else preprocess.steps(channels)
     size = channels_and_size(picture.shape, layout or "NCHW")[1:]
-    name = _free_value_name(PICTURE, graph) if steps else own
+    name = _free_value_name(PICTURE_VALUE_NAME, graph) if steps else own
     fits[name] = preprocess.fit, preprocess.share(size)
     if not steps:
         return replace(graph, picture_fits=MappingProxyType(fits))
-    made = _StepNodes(graph, preprocess, channels)
+    made = _StepNodeBuilder(graph, preprocess, channels)
     made.add_value(name, picture.shape)
     taken = {key.name for key in graph.keys}
-    keys: list[Key] = []
+    keys: list[ValueKey] = []
     value = name
     for step in steps:
         last = step is steps[-1]
@@ -319,9 +322,11 @@ def prepend_preprocess(
         while key in taken:  # a module of the model may have the same name
             number += 1
             key = f"{step.key}:{number}"
-        keys.append(Key(key, value, "layer", step.title, step.description))
-    inputs = [replace(k, value=name) for k in graph.keys if k.kind == "input" and k.value == own]
-    others = [k for k in graph.keys if k.kind == "input" and k.value != own]
+        keys.append(ValueKey(key, value, "layer", step.title, step.description))
+    inputs = [
+        replace(k, value_name=name) for k in graph.keys if k.kind == "input" and k.value_name == own
+    ]
+    others = [k for k in graph.keys if k.kind == "input" and k.value_name != own]
     rest = [key for key in graph.keys if key.kind != "input"]
     return replace(
         graph,
@@ -330,16 +335,16 @@ def prepend_preprocess(
         inputs=(name, *graph.inputs[1:]),
         keys=(*inputs, *others, *keys, *rest),
         picture_fits=MappingProxyType(fits),
-        preprocess=tuple(key.name for key in keys),
+        preprocess_keys=tuple(key.name for key in keys),
     )
 
 
 def strip_preprocess(graph: Graph) -> Graph:
     """Return the Graph without its Preprocess, with the current weights."""
-    if not graph.preprocess:
+    if not graph.preprocess_keys:
         return graph
-    front = set(graph.preprocess)
-    own = graph.key(graph.preprocess[-1]).value
+    front = set(graph.preprocess_keys)
+    own = graph.key(graph.preprocess_keys[-1]).value_name
     picture = graph.inputs[0]
     nodes, needed = set[str](), {own}
     for node in reversed(graph.nodes):
@@ -351,14 +356,16 @@ def strip_preprocess(graph: Graph) -> Graph:
         nodes=tuple(node for node in graph.nodes if node.name not in nodes),
         inputs=(own, *graph.inputs[1:]),
         keys=tuple(
-            replace(key, value=own) if key.kind == "input" and key.value == picture else key
+            replace(key, value_name=own)
+            if key.kind == "input" and key.value_name == picture
+            else key
             for key in graph.keys
             if key.name not in front
         ),
         picture_fits=MappingProxyType(
             {n: fit for n, fit in graph.picture_fits.items() if n != picture}
         ),
-        preprocess=(),
+        preprocess_keys=(),
     )
 
 
@@ -372,12 +379,12 @@ def run_preprocess(
 
     NumPy computes in the picture's dtype; `bend` edits each value before it is passed on.
     """
-    key = next(k.name for k in graph.keys if k.kind == "input" and k.value == graph.inputs[0])
+    key = next(k.name for k in graph.keys if k.kind == "input" and k.value_name == graph.inputs[0])
     value = bend(key, arrays[0])
     found = {key: value}
     channels = _model_channels(graph)
-    steps = preprocess.steps(channels) if graph.preprocess else ()
-    for name, step in zip(graph.preprocess, steps, strict=True):
+    steps = preprocess.steps(channels) if graph.preprocess_keys else ()
+    for name, step in zip(graph.preprocess_keys, steps, strict=True):
         value = bend(name, step.apply(value))
         found[name] = value
     return found, (value, *arrays[1:])
@@ -385,12 +392,12 @@ def run_preprocess(
 
 def _model_channels(graph: Graph) -> int:
     """The number of channels that the model takes."""
-    last = graph.key(graph.preprocess[-1]) if graph.preprocess else None
-    shape = graph.shape(last.value if last else graph.inputs[0])
+    last = graph.key(graph.preprocess_keys[-1]) if graph.preprocess_keys else None
+    shape = graph.shape(last.value_name if last else graph.inputs[0])
     return shape[3] if last and last.module_type == "NHWC" else shape[1]
 
 
-class _StepNodes:
+class _StepNodeBuilder:
     """Builds the nodes of the steps, with their values and constants."""
 
     def __init__(self, graph: Graph, preprocess: Preprocess, channels: int) -> None:

@@ -10,9 +10,9 @@ _listener: ContextVar[Callable[[str], None] | None] = ContextVar("listener", def
 
 
 @contextmanager
-def progress_listener(tell: Callable[[str], None]) -> Iterator[None]:
-    """Call `tell` with each loading step that begins inside the context, in this thread."""
-    token = _listener.set(tell)
+def progress_listener(on_step: Callable[[str], None]) -> Iterator[None]:
+    """Call `on_step` with each loading step that begins inside the context, in this thread."""
+    token = _listener.set(on_step)
     try:
         yield
     finally:

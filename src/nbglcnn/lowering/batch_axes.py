@@ -29,7 +29,7 @@ class BatchAxis:
     """An axis of a value, with the example number of each position along it."""
 
     axis: int
-    examples: tuple[int, ...]
+    example_numbers: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class BatchAxes:
         }
         # Observed results of the framework at another batch size.
         self._observed_dependences = {
-            key.value: graph.batch_dependences[key.name]
+            key.value_name: graph.batch_dependences[key.name]
             for key in graph.keys
             if key.name in graph.batch_dependences
         }
@@ -126,11 +126,11 @@ class BatchAxes:
                 self._batch == 1 and self._observed_dependences
             ):  # the framework ran a larger batch: its result decides
                 return shown == "apart"
-            data = self._graph.constant(value)
+            data = self._graph.constant_data(value)
             return self._batch == 1 or (data is not None and _is_repeated(data, self._input_axis))
         return state == self._input_axis or state.axis == NO_AXIS
 
-    def _output_state(self, node: Node, position: int, name: str) -> BatchState | None:
+    def _output_state(self, node: Node, output_index: int, name: str) -> BatchState | None:
         if node.op == "Concat" and (joined := self._concat_axis(node)) is not None:
             return joined
         links = self._receptive_fields.input_fields(name)
@@ -167,37 +167,46 @@ class BatchAxes:
         numbers: list[int] = []
         for source, state in zip(node.inputs, states, strict=True):
             length = self._graph.shape(source)[axis]
-            numbers += state.examples if isinstance(state, BatchAxis) else [NO_EXAMPLE] * length
+            numbers += (
+                state.example_numbers if isinstance(state, BatchAxis) else [NO_EXAMPLE] * length
+            )
         return BatchAxis(axis, tuple(numbers))
 
     def _propagate(
-        self, node: Node, number: int, state: BatchAxis, linked: OperatorField, shape: Shape
+        self,
+        node: Node,
+        input_index: int,
+        state: BatchAxis,
+        operator_field: OperatorField,
+        shape: Shape,
     ) -> BatchAxis | None:
         """The batch axis of an output as implied by one input; None if examples are mixed."""
-        source = self._graph.shape(node.inputs[number])
+        source = self._graph.shape(node.inputs[input_index])
         move = partial(_reshape_axis, batch=self._batch)
         if state.axis == NO_AXIS:
             return state
         if node.op in ("Squeeze", "Unsqueeze"):
             return self._squeeze_axis(node, state, source, shape)
-        if linked.output_shape == linked.input_shape != shape and _is_identity(linked):
+        if operator_field.output_shape == operator_field.input_shape != shape and _is_identity(
+            operator_field
+        ):
             return move(state, source, shape)  # a view; its merged axes omit length 1
-        if self._batch == 1 and self._selects_example(node, number, state):
+        if self._batch == 1 and self._selects_example(node, input_index, state):
             return None
-        grouped = self._grouped_conv_axis(node, number, state, shape)
+        grouped = self._grouped_conv_axis(node, input_index, state, shape)
         if grouped is not None:
             return grouped
-        seen = move(state, source, linked.input_shape)
+        seen = move(state, source, operator_field.input_shape)
         if seen is None or seen.axis == NO_AXIS:
             return seen
-        along = linked.windows[seen.axis]
+        along = operator_field.windows[seen.axis]
         if along is None:
             # A single example with its own filters, or an operator with an unknown receptive field.
-            whole = number > 0 or OPERATOR_RECORDS[node.op].receptive_field is full_fields
-            unknown = whole and not any(linked.windows)
+            whole = input_index > 0 or OPERATOR_RECORDS[node.op].receptive_field is full_fields
+            unknown = whole and not any(operator_field.windows)
             return BatchAxis(NO_AXIS, ()) if self._batch == 1 and unknown else None
-        numbers = seen.examples
-        length = linked.output_shape[along.axis]
+        numbers = seen.example_numbers
+        length = operator_field.output_shape[along.axis]
         if along != same_position(along.axis) or length != len(numbers):
             rows = [
                 {numbers[k] for k in row} - {NO_EXAMPLE}
@@ -206,30 +215,30 @@ class BatchAxes:
             if any(len(row) > 1 for row in rows):
                 return None
             numbers = tuple(next(iter(row), NO_EXAMPLE) for row in rows)
-        return move(BatchAxis(along.axis, numbers), linked.output_shape, shape)
+        return move(BatchAxis(along.axis, numbers), operator_field.output_shape, shape)
 
     def _squeeze_axis(
-        self, node: Node, state: BatchAxis, source: Shape, shape: Shape
+        self, node: Node, state: BatchAxis, source_shape: Shape, shape: Shape
     ) -> BatchAxis | None:
         """The batch axis after Squeeze or Unsqueeze, by axis number: lengths of 1 are ambiguous."""
         axes = node.attributes.get("axes")
         if axes is None and len(node.inputs) > 1:
-            axes = self._graph.constant(node.inputs[1])
-        rank = max(len(source), len(shape))
+            axes = self._graph.constant_data(node.inputs[1])
+        rank = max(len(source_shape), len(shape))
         if axes is None:
-            changed = {k for k, length in enumerate(source) if length == 1}
+            changed = {k for k, length in enumerate(source_shape) if length == 1}
         else:
             changed = {int(axis) % rank for axis in np.reshape(np.asarray(axes), -1)}
         kept = [k for k in range(rank) if k not in changed]
         if node.op == "Unsqueeze":
-            return BatchAxis(kept[state.axis], state.examples)
+            return BatchAxis(kept[state.axis], state.example_numbers)
         if state.axis in kept:
-            return BatchAxis(kept.index(state.axis), state.examples)
-        return _reshape_axis(state, source, shape, self._batch)
+            return BatchAxis(kept.index(state.axis), state.example_numbers)
+        return _reshape_axis(state, source_shape, shape, self._batch)
 
-    def _selects_example(self, node: Node, number: int, state: BatchAxis) -> bool:
+    def _selects_example(self, node: Node, input_index: int, state: BatchAxis) -> bool:
         """Whether a node indexes a single example's axis; of several it might take the first."""
-        if number or len(state.examples) > 1:
+        if input_index or len(state.example_numbers) > 1:
             return False
         rank = len(self._graph.shape(node.inputs[0]))
         if node.op == "Gather":
@@ -237,35 +246,46 @@ class BatchAxes:
             assert isinstance(axis, int)
             return axis % rank == state.axis
         if node.op == "Slice":
-            axes = self._graph.constant(node.inputs[3]) if len(node.inputs) > 3 else None
+            axes = self._graph.constant_data(node.inputs[3]) if len(node.inputs) > 3 else None
             listed = range(rank) if axes is None else [int(k) % rank for k in axes.reshape(-1)]
             return state.axis in listed
         return False
 
     def _grouped_conv_axis(
-        self, node: Node, number: int, state: BatchAxis, shape: Shape
+        self, node: Node, input_index: int, state: BatchAxis, shape: Shape
     ) -> BatchAxis | None:
         """The batch axis of a convolution that has separate groups and filters for each example."""
         group = node.attributes.get("group", 1)
         count = self._batch
-        if node.op not in ("Conv", "ConvTranspose") or count == 1 or number > 1:
+        if node.op not in ("Conv", "ConvTranspose") or count == 1 or input_index > 1:
             return None
         assert isinstance(group, int)
-        axis = 1 - number
-        if state.axis != axis or group % count or _repeat_pattern(state.examples, count) is None:
+        axis = 1 - input_index
+        if (
+            state.axis != axis
+            or group % count
+            or _repeat_pattern(state.example_numbers, count) is None
+        ):
             return None
-        if _repeat_pattern(state.examples, count) != (1, len(state.examples) // count):
+        if _repeat_pattern(state.example_numbers, count) != (
+            1,
+            len(state.example_numbers) // count,
+        ):
             return None
         return BatchAxis(1, tuple(int(k) for k in np.repeat(np.arange(count), shape[1] // count)))
 
     def _constants_are_shared(
-        self, node: Node, links: Sequence[OperatorField | None], state: BatchAxis, shape: Shape
+        self,
+        node: Node,
+        operator_fields: Sequence[OperatorField | None],
+        state: BatchAxis,
+        shape: Shape,
     ) -> bool:
         """Whether constants are equal for all examples, so that no result depends on its number."""
         if self._batch == 1:
             return True
-        for source, linked in zip(node.inputs, links, strict=True):
-            data = self._graph.constant(source) if source else None
+        for source, linked in zip(node.inputs, operator_fields, strict=True):
+            data = self._graph.constant_data(source) if source else None
             if data is None or linked is None or data.shape != linked.input_shape:
                 continue
             for axis, along in enumerate(linked.windows):
@@ -273,28 +293,28 @@ class BatchAxes:
                     along is not None
                     and linked.output_shape == shape
                     and along == same_position(state.axis)
-                    and data.shape[axis] == len(state.examples)
-                    and not _is_repeated(data, BatchAxis(axis, state.examples))
+                    and data.shape[axis] == len(state.example_numbers)
+                    and not _is_repeated(data, BatchAxis(axis, state.example_numbers))
                 ):
                     return False
         return True
 
 
-def _is_identity(linked: OperatorField) -> bool:
-    return all(along == same_position(k) for k, along in enumerate(linked.windows))
+def _is_identity(operator_field: OperatorField) -> bool:
+    return all(along == same_position(k) for k, along in enumerate(operator_field.windows))
 
 
-def _join_axes(found: Sequence[BatchAxis]) -> BatchAxis | None:
+def _join_axes(axes: Sequence[BatchAxis]) -> BatchAxis | None:
     """Combine the batch axes from several inputs of one node; None if they disagree."""
-    placed = [one for one in found if one.axis != NO_AXIS]
+    placed = [one for one in axes if one.axis != NO_AXIS]
     if not placed:
-        return found[0]
+        return axes[0]
     first = placed[0]
     if any(one.axis != first.axis for one in placed):
         return None
-    if all(one.examples == first.examples for one in placed):
+    if all(one.example_numbers == first.example_numbers for one in placed):
         return first
-    rows = np.array([one.examples for one in placed])
+    rows = np.array([one.example_numbers for one in placed])
     known = rows.max(axis=0)  # NO_EXAMPLE is less than any number
     if ((rows != known) & (rows != NO_EXAMPLE)).any():
         return None
@@ -311,14 +331,16 @@ def _repeat_pattern(numbers: Sequence[int], count: int) -> tuple[int, int] | Non
     return (before, after) if np.array_equal(expected, numbers) else None
 
 
-def _reshape_axis(state: BatchAxis, source: Shape, shape: Shape, batch: int) -> BatchAxis | None:
+def _reshape_axis(
+    state: BatchAxis, source_shape: Shape, shape: Shape, batch: int
+) -> BatchAxis | None:
     """The batch axis after a reshape; None if no axis fits."""
-    if source == shape or state.axis == NO_AXIS:
+    if source_shape == shape or state.axis == NO_AXIS:
         return state
-    length, inner = len(state.examples), math.prod(source[state.axis + 1 :])
+    length, inner = len(state.example_numbers), math.prod(source_shape[state.axis + 1 :])
     steps = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
     exact = [k for k, n in enumerate(shape) if n == length and steps[k] == inner]
-    pattern = _repeat_pattern(state.examples, batch)
+    pattern = _repeat_pattern(state.example_numbers, batch)
     each = 0 if pattern is None else pattern[1] * inner  # consecutive elements of one example
     if batch == 1 and length > 1:  # the batch axis reappears
         own = [k for k, n in enumerate(shape) if n == 1 and steps[k] == each]
@@ -326,10 +348,10 @@ def _reshape_axis(state: BatchAxis, source: Shape, shape: Shape, batch: int) -> 
             return BatchAxis(own[0], (0,))
     if exact:
         axis = state.axis if state.axis in exact else exact[0]
-        return BatchAxis(axis, state.examples)
+        return BatchAxis(axis, state.example_numbers)
     # A single example may be merged with the axes after it, but only if no axis before it is longer
     # than 1.
-    if each and (batch > 1 or each == math.prod(source)):
+    if each and (batch > 1 or each == math.prod(source_shape)):
         for axis, step in enumerate(steps):
             if step and each % step == 0 and step * shape[axis] % (each * batch) == 0:
                 numbers = np.arange(shape[axis]) // (each // step) % batch
@@ -340,8 +362,8 @@ def _reshape_axis(state: BatchAxis, source: Shape, shape: Shape, batch: int) -> 
 def _is_repeated(data: Array, state: BatchAxis) -> bool:
     """Whether the slices along an axis are equal for all examples."""
     rows = np.moveaxis(data, state.axis, 0)
-    count = max(state.examples) + 1
-    pattern = _repeat_pattern(state.examples, count)
+    count = max(state.example_numbers) + 1
+    pattern = _repeat_pattern(state.example_numbers, count)
     if pattern is None:
         return bool((rows == rows[:1]).all())
     before, after = pattern

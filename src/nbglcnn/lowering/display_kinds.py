@@ -24,12 +24,12 @@ from nbglcnn.plan import schema as p
 from nbglcnn.plan.layout import NCHW, display_nchw
 
 # Class maps are at most this many times smaller than the image; smaller maps are features.
-MAX_DOWNSCALE = 8
-MAX_LOOKBACK = 8  # operators to search through
+MAX_CLASS_MAP_DOWNSCALE = 8
+MAX_SEARCHED_OPERATORS = 8  # operators to search through
 IMAGE_CHANNELS = (1, 3)  # channels of an image input
 
 # Explanation kinds of operators that mix numbers along an axis but keep positions.
-POSITION_PRESERVING = ("softmax", "log softmax", "layer norm", "group norm")
+POSITION_PRESERVING_KINDS = ("softmax", "log softmax", "layer norm", "group norm")
 
 ImageAxis = tuple[str, int]  # an input's rows (0) or columns (1)
 
@@ -55,15 +55,15 @@ class DisplayKinds:
         self._table: dict[p.TokenGrid, int] = {}
 
     @property
-    def table(self) -> tuple[p.TokenGrid, ...]:
+    def token_grids(self) -> tuple[p.TokenGrid, ...]:
         """All token grids that `attention_tokens` has numbered."""
         return tuple(self._table)
 
-    def kind_of(self, value: str, kind: str) -> p.DisplayKind:
+    def kind_of(self, value: str, key_kind: str) -> p.DisplayKind:
         """The display kind of a value, for a key of this kind."""
         if value in self._attention:
             return "attention"
-        if kind == "output" and value in self._classes:
+        if key_kind == "output" and value in self._classes:
             return "classes"
         return "signal" if value in self._signals else "maps"
 
@@ -80,7 +80,7 @@ class DisplayKinds:
             return (n, 1, rows, columns)
         return display_nchw(shape, batch)
 
-    def attention_tokens(self, value: str, batch: int) -> tuple[int, int]:
+    def attention_grid_indices(self, value: str, batch: int) -> tuple[int, int]:
         """The token grids of the rows and columns of attention weights, as indices into `table`."""
         shape = self._graph.shape(value)
         if value not in self._attention or (len(shape) > 2 and shape[0] not in (1, batch)):
@@ -93,7 +93,7 @@ class DisplayKinds:
         return -1 if tokens is None else self._table.setdefault(tokens, len(self._table))
 
 
-def _find_signals(graph: Graph, links: ReceptiveFields) -> frozenset[str]:
+def _find_signals(graph: Graph, receptive_fields: ReceptiveFields) -> frozenset[str]:
     """Values (n, channels, length) that 1-D windows and channel norms read and write.
 
     Also values linked to such a value position by position, before or after it. 4-D values count if
@@ -119,7 +119,7 @@ def _find_signals(graph: Graph, links: ReceptiveFields) -> frozenset[str]:
         if record.window is not None or kind in ("batch norm", "group norm"):
             found.update(filter(None, (node.inputs[0], *node.outputs)))
         for name in filter(None, node.outputs):
-            read = links.source_fields(node, name)
+            read = receptive_fields.source_fields(node, name)
             pairs += [(name, source) for source, linked in read if follows(linked, name, source)]
     before = -1
     while len(found) > before:
@@ -141,7 +141,7 @@ def _find_attention(graph: Graph) -> frozenset[str]:
         for name in filter(None, node.inputs):
             readers.setdefault(name, []).append(node)
 
-    def weighs(name: str, steps: int = MAX_LOOKBACK) -> set[str]:
+    def weighs(name: str, steps: int = MAX_SEARCHED_OPERATORS) -> set[str]:
         """The value, and the values after it, that are used as attention weights."""
         found: set[str] = set()
         for node in readers.get(name, ()) if steps else ():
@@ -183,11 +183,11 @@ def _find_class_maps(graph: Graph, planes: frozenset[str]) -> frozenset[str]:
 
     def covers(h: int, w: int) -> bool:
         return min(h, w) > 1 and any(
-            h <= height <= h * MAX_DOWNSCALE and abs(height / h - width / w) * w <= 1
+            h <= height <= h * MAX_CLASS_MAP_DOWNSCALE and abs(height / h - width / w) * w <= 1
             for height, width in pictures
         )
 
-    def scores(name: str, channels: int, steps: int = MAX_LOOKBACK) -> bool:
+    def scores(name: str, channels: int, steps: int = MAX_SEARCHED_OPERATORS) -> bool:
         node = producer.get(name)
         if node is None or steps == 0:
             return False
@@ -229,7 +229,9 @@ class _TokenGrids:
             if len(shape) == 4 and shape[1] in IMAGE_CHANNELS:
                 self._image_axes[name] = {2: (inputs[name], 0), 3: (inputs[name], 1)}
         for node in graph.nodes:
-            stays = OPERATOR_RECORDS[node.op].explanation_kind(graph, node) in POSITION_PRESERVING
+            stays = (
+                OPERATOR_RECORDS[node.op].explanation_kind(graph, node) in POSITION_PRESERVING_KINDS
+            )
             for name in filter(None, node.outputs):
                 for source, linked in links.source_fields(node, name):
                     if source in self._image_axes or source in self._tokens:
@@ -241,16 +243,19 @@ class _TokenGrids:
         """The tokens along each axis of a value."""
         return self._tokens.get(value, {})
 
-    def _propagate(self, name: str, source: str, linked: OperatorField) -> None:
+    def _propagate(self, name: str, source: str, operator_field: OperatorField) -> None:
         """Propagate what is known of a source's axes to a value."""
         shape, read = self._graph.shape(name), self._graph.shape(source)
         if max((*shape, *read), default=0) > MAX_TABLE_LENGTH:
             return
-        before, after = _view_axes(read, linked.input_shape), _view_axes(shape, linked.output_shape)
+        before, after = (
+            _view_axes(read, operator_field.input_shape),
+            _view_axes(shape, operator_field.output_shape),
+        )
         axis_of = {parts[0]: axis for axis, parts in enumerate(before) if len(parts) == 1}
         reads = {
             along.axis: (axis_of[part], along)
-            for part, along in enumerate(linked.windows)
+            for part, along in enumerate(operator_field.windows)
             if along is not None and part in axis_of
         }
         sides, tokens = self._image_axes.get(source, {}), self._tokens.get(source, {})
@@ -271,20 +276,20 @@ class _TokenGrids:
                 )
 
     def _join_axes(
-        self, name: str, axis: int, sides: Sequence[ImageAxis | None], lengths: Sequence[int]
+        self, name: str, axis: int, image_axes: Sequence[ImageAxis | None], lengths: Sequence[int]
     ) -> None:
         """Make tokens of an axis that merges an image's rows and columns, row by row."""
-        match sides:
+        match image_axes:
             case [(rows_of, 0), (columns_of, 1)] if rows_of == columns_of:
                 rows, columns = lengths
                 grid = p.TokenGrid(rows_of, rows, columns, tuple(range(rows * columns)))
                 self._tokens.setdefault(name, {}).setdefault(axis, grid)
 
     def _merge_tokens(
-        self, name: str, axis: int, tokens: p.TokenGrid, moved: Iterable[Sequence[int]]
+        self, name: str, axis: int, tokens: p.TokenGrid, source_positions: Iterable[Sequence[int]]
     ) -> None:
         """Set the tokens along an axis from a source's tokens, if each position has at most one."""
-        rows = list(moved)
+        rows = list(source_positions)
         if any(len(row) > 1 for row in rows):
             return
         places = tuple(tokens.positions[row[0]] if row else -1 for row in rows)
@@ -301,24 +306,25 @@ class _TokenGrids:
         known[axis] = msgspec.structs.replace(tokens, positions=places)
 
 
-def _preserve_positions(linked: OperatorField) -> OperatorField:
+def _preserve_positions(operator_field: OperatorField) -> OperatorField:
     """The field as if unmixed along axes on which the operator keeps positions."""
     axes = tuple(
-        same_position(k) if along is None else along for k, along in enumerate(linked.windows)
+        same_position(k) if along is None else along
+        for k, along in enumerate(operator_field.windows)
     )
     return (
-        OperatorField(linked.output_shape, linked.input_shape, axes)
-        if linked.output_shape == linked.input_shape
-        else linked
+        OperatorField(operator_field.output_shape, operator_field.input_shape, axes)
+        if operator_field.output_shape == operator_field.input_shape
+        else operator_field
     )
 
 
-def _view_axes(shape: Shape, view: Shape) -> list[tuple[int, ...]]:
+def _view_axes(shape: Shape, view_shape: Shape) -> list[tuple[int, ...]]:
     """For each axis of a shape, the axes of a view of the same elements that it merges.
 
     Axes of length 1 are left out. If the shapes don't match, the axis has none.
     """
-    left = [(k, length) for k, length in enumerate(view) if length > 1]
+    left = [(k, length) for k, length in enumerate(view_shape) if length > 1]
     parts: list[tuple[int, ...]] = []
     for length in shape:
         size, mine = 1, []

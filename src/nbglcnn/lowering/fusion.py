@@ -9,7 +9,7 @@ import numpy as np
 
 from nbglcnn.codegen.builder import Epilogue
 from nbglcnn.graph import Array, Graph, Node
-from nbglcnn.ops import ACTIVATION_ONLY, EPILOGUE_OPERATORS, UNARY_OPERATORS
+from nbglcnn.ops import ACTIVATION_EPILOGUE_OPERATORS, EPILOGUE_OPERATORS, UNARY_OPERATORS
 from nbglcnn.ops.operator import float_attr
 
 
@@ -43,7 +43,7 @@ def fuse(graph: Graph, observed: set[str]) -> tuple[tuple[Node, ...], dict[str, 
         normalization = activation = None
         residual = ""
         after = next_of(value)
-        alone = node.op in ACTIVATION_ONLY
+        alone = node.op in ACTIVATION_EPILOGUE_OPERATORS
         if alone and not _can_fuse_activation(graph, node):
             continue
         if (

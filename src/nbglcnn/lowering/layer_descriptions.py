@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nbglcnn.graph import Graph, Key, Node
+from nbglcnn.graph import Graph, Node, ValueKey
 from nbglcnn.ops import OPERATOR_RECORDS, OPERATORS
 from nbglcnn.plan import schema as p
 
@@ -80,42 +80,46 @@ class LayerDescription:
 def describe_layer(
     graph: Graph,
     nodes: Sequence[Node],
-    main: Node | None,
-    single: SingleOperator,
-    key: Key,
+    main_node: Node | None,
+    single_operator: SingleOperator,
+    key: ValueKey,
     *,
     is_movement: bool,
 ) -> LayerDescription:
-    """Describe a layer for the page; `nodes` compute it, in order, and `main` is one of them.
+    """Describe a layer for the page; `nodes` compute it, in order, and `main_node` is one of them.
 
     `is_movement`: all nodes only move elements.
     """
-    short = short_caption(key.module_type or single.operator)
-    if main is None:
+    short = short_caption(key.module_type or single_operator.operator)
+    if main_node is None:
         return LayerDescription("alias", short, "same")
-    if single.is_composite and key.module_type in MODULE_EQUIVALENTS:
+    if single_operator.is_composite and key.module_type in MODULE_EQUIVALENTS:
         return _describe_module(
             graph, nodes[0], MODULE_EQUIVALENTS[key.module_type], key.description, short
         )
-    record = OPERATOR_RECORDS[single.operator]
+    record = OPERATOR_RECORDS[single_operator.operator]
     same = all(OPERATOR_RECORDS[node.op].explanation_kind(graph, node) == "same" for node in nodes)
-    main = replace(main, op=single.operator)
+    main_node = replace(main_node, op=single_operator.operator)
     found = LayerDescription(
         record.role,
         short,
-        "same" if same else "moved" if is_movement else record.explanation_kind(graph, main),
-        single.is_composite and not same,
-        record.formula(graph, main) if record.formula and not single.is_composite else "",
+        "same" if same else "moved" if is_movement else record.explanation_kind(graph, main_node),
+        single_operator.is_composite and not same,
+        record.formula(graph, main_node)
+        if record.formula and not single_operator.is_composite
+        else "",
         OPERATOR_RECORDS[nodes[-1].op].output_bounds(graph, nodes[-1]),
     )
-    return _describe_preprocess(graph, key, found) if key.name in graph.preprocess else found
+    return _describe_preprocess(graph, key, found) if key.name in graph.preprocess_keys else found
 
 
-def _describe_preprocess(graph: Graph, key: Key, found: LayerDescription) -> LayerDescription:
+def _describe_preprocess(
+    graph: Graph, key: ValueKey, description: LayerDescription
+) -> LayerDescription:
     """Describe a preprocessing step: all steps form one stage, with formulas if available."""
     before = key.name.rpartition(".")[0]  # each compared model has its own
-    first = next(name for name in graph.preprocess if name.rpartition(".")[0] == before)
-    found = replace(found, role="head" if key.name == first else "follows")
+    first = next(name for name in graph.preprocess_keys if name.rpartition(".")[0] == before)
+    description = replace(description, role="head" if key.name == first else "follows")
     call = ast.parse(f"step({key.description})", mode="eval").body
     assert isinstance(call, ast.Call)
     settings = {one.arg: ast.literal_eval(one.value) for one in call.keywords}
@@ -127,8 +131,8 @@ def _describe_preprocess(graph: Graph, key: Key, found: LayerDescription) -> Lay
         formula = f"(x - {_channel_formula(settings['mean'])})" if "mean" in settings else "x"
         formula += f" / {_channel_formula(settings['std'])}" if "std" in settings else ""
     else:
-        return found
-    return replace(found, explanation="pointwise", is_composite=False, formula=formula)
+        return description
+    return replace(description, explanation="pointwise", is_composite=False, formula=formula)
 
 
 def _channel_formula(numbers: Any) -> str:
@@ -149,20 +153,24 @@ def short_caption(name: str) -> str:
 
 
 def _describe_module(
-    graph: Graph, node: Node, known: CompositeModule | str, description: str, short: str
+    graph: Graph, node: Node, equivalent: CompositeModule | str, description: str, caption: str
 ) -> LayerDescription:
     settings = _parse_settings(description)
-    if isinstance(known, str):
-        record = OPERATOR_RECORDS[known]
-        node = replace(node, op=known, attributes=settings)
+    if isinstance(equivalent, str):
+        record = OPERATOR_RECORDS[equivalent]
+        node = replace(node, op=equivalent, attributes=settings)
         formula = record.formula(graph, node) if record.formula else ""
         return LayerDescription(
-            record.role, short, "pointwise", False, formula, record.output_bounds(graph, node)
+            record.role, caption, "pointwise", False, formula, record.output_bounds(graph, node)
         )
-    if known.formula is None:
-        return LayerDescription(known.role, short, is_composite=True, bounds=known.bounds)
-    formula = known.formula.format(**{**known.settings, **settings})
-    return LayerDescription(known.role, short, "pointwise", False, formula, known.bounds)
+    if equivalent.formula is None:
+        return LayerDescription(
+            equivalent.role, caption, is_composite=True, bounds=equivalent.bounds
+        )
+    formula = equivalent.formula.format(**{**equivalent.settings, **settings})
+    return LayerDescription(
+        equivalent.role, caption, "pointwise", False, formula, equivalent.bounds
+    )
 
 
 def _parse_settings(description: str) -> dict[str, Any]:
@@ -171,17 +179,17 @@ def _parse_settings(description: str) -> dict[str, Any]:
     return {name: ast.literal_eval(value) for name, value in pairs}
 
 
-def as_single_operator(graph: Graph, nodes: Iterable[Node], main: Node) -> SingleOperator:
-    """A layer's operators as one; `main` is the node with the most multiplications."""
-    others = [node for node in nodes if node is not main]
+def as_single_operator(graph: Graph, nodes: Iterable[Node], main_node: Node) -> SingleOperator:
+    """A layer's operators as one; `main_node` is the node with the most multiplications."""
+    others = [node for node in nodes if node is not main_node]
     found: SingleOperator | None = None
-    if main.op == "Conv" and len(others) == 1:
-        found = _match_padded_conv(graph, others[0], main)
-    elif main.op == "MatMul" and len(others) <= 1:
-        found = _match_linear(graph, others, main)
-    elif main.op == "Div":
-        found = _match_local_response(graph, others, main)
-    return found or SingleOperator(main.op, main.inputs, is_composite=bool(others))
+    if main_node.op == "Conv" and len(others) == 1:
+        found = _match_padded_conv(graph, others[0], main_node)
+    elif main_node.op == "MatMul" and len(others) <= 1:
+        found = _match_linear(graph, others, main_node)
+    elif main_node.op == "Div":
+        found = _match_local_response(graph, others, main_node)
+    return found or SingleOperator(main_node.op, main_node.inputs, is_composite=bool(others))
 
 
 def _match_padded_conv(graph: Graph, pad: Node, conv: Node) -> SingleOperator | None:
@@ -198,14 +206,14 @@ def _match_padded_conv(graph: Graph, pad: Node, conv: Node) -> SingleOperator | 
     return SingleOperator("Conv", inputs, {"padding_mode": mode}, begins[2:], ends[2:])
 
 
-def _match_linear(graph: Graph, others: list[Node], product: Node) -> SingleOperator | None:
+def _match_linear(graph: Graph, other_nodes: list[Node], product: Node) -> SingleOperator | None:
     """Match a product with PyTorch's transposed weight, whose rows are outputs."""
     a, b = product.inputs
     turned = [node for node in graph.folded_nodes if b in node.outputs and node.op == "Transpose"]
     if not turned or len(graph.shape(b)) != 2:
         return None
     bias: tuple[str, ...] = ()
-    for add in others:
+    for add in other_nodes:
         bias = tuple(name for name in add.inputs if name != product.outputs[0])
         if add.op != "Add" or len(bias) != 1 or not graph.values[bias[0]].is_constant:
             return None
@@ -213,11 +221,11 @@ def _match_linear(graph: Graph, others: list[Node], product: Node) -> SingleOper
 
 
 def _match_local_response(
-    graph: Graph, others: list[Node], quotient: Node
+    graph: Graph, other_nodes: list[Node], quotient: Node
 ) -> SingleOperator | None:
     """Match PyTorch's LocalResponseNorm: a padded, pooled mean of squares over channels."""
-    by_op = {node.op: node for node in others if node.op not in ("Reshape", "Squeeze", "Mul")}
-    scales = [_scalar_constant(graph, node) for node in others if node.op == "Mul"]
+    by_op = {node.op: node for node in other_nodes if node.op not in ("Reshape", "Squeeze", "Mul")}
+    scales = [_scalar_constant(graph, node) for node in other_nodes if node.op == "Mul"]
     alpha = [scale for scale in scales if scale is not None]
     if set(by_op) != {"Pad", "AveragePool", "Add", "Pow"} or len(scales) != 2 or len(alpha) != 1:
         return None

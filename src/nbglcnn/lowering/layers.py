@@ -11,7 +11,7 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 
-from nbglcnn.graph import Graph, Key, Node
+from nbglcnn.graph import Graph, Node, ValueKey
 from nbglcnn.lowering.layer_descriptions import (
     SingleOperator,
     as_single_operator,
@@ -32,16 +32,16 @@ from nbglcnn.plan import schema as p
 from nbglcnn.plan.picture_layout import picture_layout
 
 
-def layer_keys(graph: Graph) -> list[Key]:
+def layer_keys(graph: Graph) -> list[ValueKey]:
     """The keys that are rows of the table: layers, and outputs without another name.
 
     In an ONNX file, a value that is an output has only the output's name.
     """
-    named = {key.value for key in graph.keys if key.kind in ("input", "layer")}
+    named = {key.value_name for key in graph.keys if key.kind in ("input", "layer")}
     return [
         key
         for key in graph.keys
-        if key.kind == "layer" or (key.kind == "output" and key.value not in named)
+        if key.kind == "layer" or (key.kind == "output" and key.value_name not in named)
     ]
 
 
@@ -55,7 +55,7 @@ def pytorch_spelling(op: str) -> str:
 _NUMERIC_NAME = re.compile(r"(?:val_|onnx::\w+_)?(\d+)")
 
 
-def _labels(rows: Sequence[p.Layer]) -> dict[str, str]:
+def _numeric_name_labels(rows: Sequence[p.Layer]) -> dict[str, str]:
     """Display labels for layers whose names are numbers; a PyTorch module "0" keeps its name."""
     found = {
         row.name: f"{row.type} {number[1]}"
@@ -100,7 +100,9 @@ def layer_table(
     """The Layer records of a graph's layer keys, and the layer index of each node's passes."""
     producer = {name: node for node in graph.nodes for name in node.outputs if name}
     keys = layer_keys(graph)
-    by_value: dict[str, str] = {key.value: key.name for key in graph.keys if key.kind == "input"}
+    by_value: dict[str, str] = {
+        key.value_name: key.name for key in graph.keys if key.kind == "input"
+    }
     origins = parameter_origins(graph)
     node_index = {node.name: number for number, node in enumerate(graph.nodes)}
     operand = _OperandResolver(graph)
@@ -109,14 +111,14 @@ def layer_table(
     counted: set[str] = set()
     initial = {carry.target: carry.initial for carry in graph.carries}
     for key in keys:
-        mine, sources = _collect_nodes(graph, key.value, by_value, producer)
+        mine, sources = _collect_nodes(graph, key.value_name, by_value, producer)
         for node in mine:
             layer_of.setdefault(node.name, len(rows))
         read = [name for node in mine for name in node.inputs if name]
         # A carried parameter counts as its initial value.
         read = [initial.get(name, name) for name in read]
         if not mine:  # folded from parameters at load time
-            read = [key.value]
+            read = [key.value_name]
         parameters = {
             name for name in read if graph.values[name].is_constant and name not in by_value
         }
@@ -132,9 +134,11 @@ def layer_table(
         reading = OperandTrace(())
         if main is not None:
             reading = trace_operands(
-                graph, key.value, mine, main, single.inputs, producer, by_value
+                graph, key.value_name, mine, main, single.inputs, producer, by_value
             )
-        single = replace(single, is_composite=single.is_composite and not reading.is_single)
+        single = replace(
+            single, is_composite=single.is_composite and not reading.is_single_operator
+        )
         description = describe_layer(
             graph, mine, main, single, key, is_movement=reading.is_movement
         )
@@ -151,11 +155,11 @@ def layer_table(
                 if main
                 else {},
                 input_shapes=tuple(graph.shape(v) for v in dict.fromkeys(inputs)),
-                output_shape=graph.shape(key.value),
+                output_shape=graph.shape(key.value_name),
                 parameters=sum(math.prod(graph.shape(name)) for name in origin_names),
                 shared=sum(math.prod(graph.shape(name)) for name in origin_names & counted),
                 macs=sum(OPERATOR_RECORDS[n.op].macs(graph, n) for n in mine),
-                bytes=4 * math.prod(graph.shape(key.value)),
+                bytes=4 * math.prod(graph.shape(key.value_name)),
                 description=key.description,
                 inputs=tuple(by_value[value] for value in sources),
                 operators=tuple(
@@ -163,13 +167,15 @@ def layer_table(
                 ),
                 operands=tuple(
                     p.Operand("setting")
-                    if read.name and k in OPERATOR_RECORDS[single.operator].shape_inputs
+                    if read.source_value and k in OPERATOR_RECORDS[single.operator].shape_inputs
                     else operand.resolve(read, shape, by_value)
                     for k, (read, shape) in enumerate(reading.operands)
                 ),
                 window=_plan_window(window(graph, main), single) if window and main else p.Window(),
-                position_axes=receptive_fields.position_axes.get(key.value, ()),
-                dependencies=receptive_fields.receptive_reads(key.value, reversed(mine), sources),
+                position_axes=receptive_fields.position_axes.get(key.value_name, ()),
+                dependencies=receptive_fields.trace_dependencies(
+                    key.value_name, reversed(mine), sources
+                ),
                 role=description.role,
                 short_name=short_caption(key.module_type or own[0].operator)
                 if own
@@ -184,42 +190,42 @@ def layer_table(
                 index_maps=reading.index_maps,
             )
         )
-        by_value.setdefault(key.value, key.name)
+        by_value.setdefault(key.value_name, key.name)
         counted |= origin_names
-    labels = _labels(rows)
+    labels = _numeric_name_labels(rows)
     labelled = (msgspec.structs.replace(row, label=labels.get(row.name, "")) for row in rows)
     return tuple(labelled), layer_of
 
 
-def layer_rows(graph: Graph, layers: Sequence[p.Layer]) -> dict[str, int]:
+def layer_index_by_key(graph: Graph, layers: Sequence[p.Layer]) -> dict[str, int]:
     """The row of the layer that computes each key's value, also for modules and outputs.
 
     A value belongs to the first key that has it: a key without computation gets the row before it.
     """
     rows = {layer.name: number for number, layer in enumerate(layers)}
     made = {
-        key.value: rows.get(key.name, -1)
+        key.value_name: rows.get(key.name, -1)
         for key in reversed(graph.keys)
         if key.kind == "input" or key.name in rows
     }
-    return {key.name: made.get(key.value, -1) for key in graph.keys}
+    return {key.name: made.get(key.value_name, -1) for key in graph.keys}
 
 
 def layer_nodes(graph: Graph) -> dict[str, list[Node]]:
     """The nodes of each layer by name, including nodes that no operator of ours computes."""
     producer = {name: node for node in graph.nodes for name in node.outputs if name}
     node_index = {node.name: number for number, node in enumerate(graph.nodes)}
-    known = {key.value for key in graph.keys if key.kind == "input"}
+    known = {key.value_name for key in graph.keys if key.kind == "input"}
     found: dict[str, list[Node]] = {}
     for key in layer_keys(graph):
-        mine, _ = _collect_nodes(graph, key.value, known, producer)
+        mine, _ = _collect_nodes(graph, key.value_name, known, producer)
         found[key.name] = sorted(mine, key=lambda node: node_index[node.name])
-        known.add(key.value)
+        known.add(key.value_name)
     return found
 
 
 def _collect_nodes(
-    graph: Graph, value: str, known: Container[str], producer: Mapping[str, Node]
+    graph: Graph, value: str, earlier_values: Container[str], producer: Mapping[str, Node]
 ) -> tuple[list[Node], dict[str, int]]:
     """Collect a layer's nodes from its value back to the values of earlier keys, last first.
 
@@ -233,7 +239,7 @@ def _collect_nodes(
         if name in seen:
             continue
         seen.add(name)
-        if name in known:
+        if name in earlier_values:
             sources[name] = len(sources) + 1
         elif name in producer:
             node = mine.setdefault(producer[name].name, producer[name])
@@ -243,7 +249,7 @@ def _collect_nodes(
                 for source in reversed(node.inputs)
                 if source
                 and (
-                    source in known  # also a layer's value folded from parameters
+                    source in earlier_values  # also a layer's value folded from parameters
                     or (one := graph.values.get(source)) is None
                     or not one.is_constant
                 )
@@ -265,14 +271,16 @@ def parameter_origins(graph: Graph) -> dict[str, frozenset[str]]:
     return origins
 
 
-def default_fit(graph: Graph, value: str) -> p.Fit:
+def default_picture_fit(graph: Graph, value: str) -> p.Fit:
     """How images are fitted to an input by default; "" if it takes no images."""
     shape = graph.shape(value)
-    pictures = picture_layout(shape, graph.values[value].dtype) and value not in graph.noise
+    pictures = (
+        picture_layout(shape, graph.values[value].dtype) and value not in graph.noise_defaults
+    )
     return "crop" if pictures else ""
 
 
-def reshape_origins(graph: Graph) -> dict[str, str]:
+def originals_of_reshaped(graph: Graph) -> dict[str, str]:
     """Map constants that are reshaped copies to their originals, in the same element order."""
     origins: dict[str, str] = {}
     for node in graph.folded_nodes:
@@ -300,23 +308,27 @@ class _OperandResolver:
                 self._weight_dependent.update(node.outputs)
 
     def resolve(
-        self, read: Provenance, shape: tuple[int, ...], keys: Mapping[str, str]
+        self, provenance: Provenance, shape: tuple[int, ...], key_by_value: Mapping[str, str]
     ) -> p.Operand:
-        """The operand with this value's elements; `keys` are the names of readable values."""
-        name = self._initial.get(read.name, read.name)
+        """The operand with this value's elements; `key_by_value` names readable values."""
+        name = self._initial.get(provenance.source_value, provenance.source_value)
         if not name:
             return p.Operand("omitted")
-        if name in keys:
-            return p.Operand("value", keys[name], shape=shape, index_maps=read.index_maps)
+        if name in key_by_value:
+            return p.Operand(
+                "value", key_by_value[name], shape=shape, index_maps=provenance.index_maps
+            )
         data = self._graph.values[name].data
         if data is None or data.dtype.kind not in "fiub" or not data.size:
             return p.Operand("unnamed")
         if name in self._weight_dependent:
             origin = self._parameter_origin(name)
-            parameter = self._parameters.get(origin.name) if data.dtype.kind == "f" else None
+            parameter = (
+                self._parameters.get(origin.source_value) if data.dtype.kind == "f" else None
+            )
             if parameter is None:
                 return p.Operand("unnamed")
-            moves = (*read.index_maps, *origin.index_maps)
+            moves = (*provenance.index_maps, *origin.index_maps)
             return p.Operand("parameter", parameter, shape=shape, index_maps=moves)
         # A broadcast array (stride 0) may be far larger than its memory.
         short = data[tuple(slice(None if stride else 1) for stride in data.strides)]

@@ -9,30 +9,36 @@ from typing import get_args
 
 import msgspec
 
-from nbglcnn.codegen.builder import FLATTEN, FLATTEN_STRIPS, Builder, Tensor, flat_size
+from nbglcnn.codegen.builder import (
+    FLATTEN_SHADER,
+    FLATTEN_STRIPS_SHADER,
+    Builder,
+    Tensor,
+    row_major_texture_size,
+)
 from nbglcnn.codegen.edit_targets import filter_shared_edits
 from nbglcnn.codegen.glsl import COLUMN_GROUPS_GLSL, FragmentShader, shader_source
-from nbglcnn.codegen.weights import BATCHNORM_PACKERS, pack_weight, split_kernel
+from nbglcnn.codegen.weights import BATCHNORM_PACKERS, pack_weight, split_kernel_texture
 from nbglcnn.errors import InputError, unknown_name_message
-from nbglcnn.graph import Graph, Key, Node, batch_size, check_observe
+from nbglcnn.graph import Graph, Node, ValueKey, batch_size, check_observe
 from nbglcnn.lowering.batch_axes import BatchAxes
 from nbglcnn.lowering.display_kinds import DisplayKinds
 from nbglcnn.lowering.fusion import fuse, has_positive_variance
 from nbglcnn.lowering.layers import (
-    default_fit,
+    default_picture_fit,
     find_planes,
-    layer_rows,
+    layer_index_by_key,
     layer_table,
-    reshape_origins,
+    originals_of_reshaped,
 )
 from nbglcnn.lowering.receptive_fields import ReceptiveFields
 from nbglcnn.lowering.sections import (
+    cross_section_textures,
     cross_section_values,
     group_by_section,
     section_names,
     section_nodes,
     section_of,
-    shared_textures,
 )
 from nbglcnn.lowering.shape_inference import infer_shapes, layer_name
 from nbglcnn.lowering.texture_allocation import assign_formats, renumber_pass, reuse_textures
@@ -42,7 +48,7 @@ from nbglcnn.plan import schema as p
 from nbglcnn.plan.layout import NCHW, Layout, storage_nchw
 from nbglcnn.plan.picture_layout import picture_layout
 
-FLATTEN_KERNEL = FragmentShader(
+FLATTEN_KERNEL_SHADER = FragmentShader(
     "flatten_kernel", f"{COLUMN_GROUPS_GLSL}\n{shader_source('flatten_kernel.glsl')}",
     has_pixel_function=False, uniform_slots="int width, order, outputs, inputs, taps, rows, groups",
 )  # fmt: skip
@@ -50,7 +56,7 @@ FLATTEN_KERNEL = FragmentShader(
 Observe = str | Sequence[str]
 
 
-def observed_keys(graph: Graph, observe: Observe) -> tuple[Key, ...]:
+def observed_keys(graph: Graph, observe: Observe) -> tuple[ValueKey, ...]:
     """The keys that a Plan keeps for `observe`: "all", "outputs" or a list of names.
 
     An output that is also an input has one key, the input's if inputs are kept.
@@ -92,18 +98,22 @@ def lower(
         precision = "float16"
     graph = group_by_section(infer_shapes(graph))
     keys = observed_keys(graph, observe)
-    observed_values = {key.value for key in keys} | set(graph.outputs) | cross_section_values(graph)
+    observed_values = (
+        {key.value_name for key in keys} | set(graph.outputs) | cross_section_values(graph)
+    )
     nodes, epilogues = fuse(graph, observed_values)
     reaches = ReceptiveFields(graph)
     layers, layer_of = layer_table(graph, reaches)
-    rows = layer_rows(graph, layers)
+    rows = layer_index_by_key(graph, layers)
     b = Builder(graph, target, epilogues, precision, keys)
     inputs = []
     for value in graph.inputs:
-        key = next(k for k in graph.keys if k.kind in ("input", "contributed") and k.value == value)
+        key = next(
+            k for k in graph.keys if k.kind in ("input", "contributed") and k.value_name == value
+        )
         places = reaches.position_axes[value]
-        fit, share = graph.picture_fits.get(value, (default_fit(graph, value), 1.0))
-        record = b.add_input(key.name, value, graph.noise.get(value, ""))
+        fit, share = graph.picture_fits.get(value, (default_picture_fit(graph, value), 1.0))
+        record = b.add_input(key.name, value, graph.noise_defaults.get(value, ""))
         found = {"fit": fit, "crop_fraction": share,
                  "accepts_any_size": value in graph.picture_fits,
                  "layout": picture_layout(record.shape, record.dtype) or "NCHW",
@@ -112,19 +122,19 @@ def lower(
     # A batch of 0 examples is displayed as 1.
     shapes: dict[str, list[tuple[int, ...]]] = {"": []}
     for one in inputs:
-        shapes.setdefault(_batch_owner(one.key, one.contributed), []).append(one.shape)
+        shapes.setdefault(_batch_owner_prefix(one.key, one.contributed), []).append(one.shape)
     batches = {owner: max(1, batch_size(found)) for owner, found in shapes.items()}
     inputs += _python_inputs(b, nodes, layer_of, observed_values, rows)
     inputs.sort(key=lambda record: record.contributed)
     for carry in graph.carries:
-        b.bind_carry(carry)
+        b.bind_state_target(carry)
     for section in section_names(graph):
         _lower_section(b, section, nodes, layer_of, observed_values)
     b.enter_readback()
-    own = {k.value: k.name for k in graph.keys if k.kind in ("input", "contributed")}
+    own = {k.value_name: k.name for k in graph.keys if k.kind in ("input", "contributed")}
     forms = DisplayKinds(graph, reaches, find_planes(graph), own)
     kinds = forms, ValueRanges(graph)
-    owners = [_batch_owner(k.name, k.kind == "contributed") for k in keys]
+    owners = [_batch_owner_prefix(k.name, k.kind == "contributed") for k in keys]
     pictured = [
         _displayed_value(b, *kinds, key, rows[key.name], batches.get(owner, batches[""]))
         for key, owner in zip(keys, owners, strict=True)
@@ -135,46 +145,46 @@ def lower(
         _with_batch_fields(examples, k, v, names) for k, v in zip(keys, pictured, strict=True)
     ]
     values = filter_shared_edits(
-        [with_edit_point(b, keys[k], k, one) for k, one in enumerate(pictured)]
+        [with_edit_pass(b, keys[k], k, one) for k, one in enumerate(pictured)]
     )
     parameters = [] if observe == "outputs" else _parameter_values(b, layers)
     assign_formats(b)
-    rest = parameters, layers, batches[""], (reaches.table, forms.table)
+    rest = parameters, layers, batches[""], (reaches.field_maps, forms.token_grids)
     return _build_plan(b, graph, observe, precision, inputs, values, *rest)
 
 
 def _with_batch_fields(
-    examples: BatchAxes, key: Key, value: p.Value, layers: Mapping[str, str]
+    batch_axes: BatchAxes, key: ValueKey, value: p.Value, layer_names: Mapping[str, str]
 ) -> p.Value:
-    """Add a value's batch dependence; `layers` maps nodes to layer names."""
-    node = examples.mixing_node(key.value)
-    across = examples.is_mixed(key.name)
+    """Add a value's batch dependence; `layer_names` maps nodes to layer names."""
+    node = batch_axes.mixing_node(key.value_name)
+    across = batch_axes.is_mixed(key.name)
     mixed = key.name if across else ""
     if node is not None:
-        mixed = layers.get(node.name, layer_name(node))
-    by_example = not across and examples.is_per_example(key.value)
+        mixed = layer_names.get(node.name, layer_name(node))
+    by_example = not across and batch_axes.is_per_example(key.value_name)
     return msgspec.structs.replace(value, per_example=by_example, mixing_layer=mixed)
 
 
 def _python_inputs(
     b: Builder,
     nodes: Sequence[Node],
-    layer_of: Mapping[str, int],
+    layer_index_by_node: Mapping[str, int],
     observed_values: Collection[str],
-    rows: Mapping[str, int],
+    layer_indices: Mapping[str, int],
 ) -> list[p.Input]:
     """The upload inputs for values that Python computes, if they are read or observed."""
     found = []
     read = {name for node in nodes for name in node.inputs}
-    names = {key.value: key.name for key in reversed(b.graph.keys)}
+    names = {key.value_name: key.name for key in reversed(b.graph.keys)}
     for node in nodes:
         if node.python_fallback is None:
             continue
         for name in filter(None, node.outputs):
             if math.prod(b.shape(name)) and (name in read or name in observed_values):
-                b.enter_layer(node, layer_of.get(node.name, -1))
+                b.enter_layer(node, layer_index_by_node.get(node.name, -1))
                 one = b.add_input(names[name], name)
-                found.append(msgspec.structs.replace(one, layer=rows[names[name]]))
+                found.append(msgspec.structs.replace(one, layer=layer_indices[names[name]]))
     b.enter_readback()
     return found
 
@@ -183,11 +193,11 @@ def _lower_section(
     b: Builder,
     section: str,
     nodes: Sequence[Node],
-    layer_of: Mapping[str, int],
+    layer_index_by_node: Mapping[str, int],
     observed_values: Collection[str],
 ) -> None:
     for node in section_nodes(nodes, section):
-        b.enter_layer(node, layer_of.get(node.name, -1))
+        b.enter_layer(node, layer_index_by_node.get(node.name, -1))
         # Nodes without output elements need no draw call.
         if any(math.prod(b.shape(name)) for name in node.outputs if name):
             lower_node = OPERATOR_RECORDS[node.op].lower
@@ -210,28 +220,40 @@ def flatten_constants(layout: Layout, *, fast: bool = True) -> dict[str, int]:
     return {"PLAIN": int(plain), "ROWS": int(plain and layout.nchw[3] % 4 == 0)}
 
 
-def _batch_owner(key: str, contributed: bool) -> str:
+def _batch_owner_prefix(key: str, contributed: bool) -> str:
     """Whose inputs have a value's batch: "" for the network, or a contribution's key prefix."""
     return key.partition(".")[0] if contributed else ""
 
 
 def _displayed_value(
-    b: Builder, forms: DisplayKinds, limits: ValueRanges, key: Key, row: int, batch: int
+    b: Builder,
+    display_kinds: DisplayKinds,
+    value_ranges: ValueRanges,
+    key: ValueKey,
+    layer_index: int,
+    batch: int,
 ) -> p.Value:
     """Make a value with its display fields; a value without elements is displayed as one zero."""
-    some = math.prod(b.shape(key.value)) > 0
-    nchw = forms.display_nchw(key.value, batch) if some else (1, 1, 1, 1)
-    value = _make_value(b, key.name, key.kind, key.value, row, nchw)
+    some = math.prod(b.shape(key.value_name)) > 0
+    nchw = display_kinds.display_nchw(key.value_name, batch) if some else (1, 1, 1, 1)
+    value = _make_value(b, key.name, key.kind, key.value_name, layer_index, nchw)
     if not some:
         return value
-    form, tokens = forms.kind_of(key.value, key.kind), forms.attention_tokens(key.value, batch)
-    shown = {"display_kind": form, "tokens": tokens, "value_range": limits.range_of(key, nchw)}
-    return msgspec.structs.replace(value, shares_edits_of=key.edited_as, **shown)
+    form, tokens = (
+        display_kinds.kind_of(key.value_name, key.kind),
+        display_kinds.attention_grid_indices(key.value_name, batch),
+    )
+    shown = {
+        "display_kind": form,
+        "tokens": tokens,
+        "value_range": value_ranges.range_of(key, nchw),
+    }
+    return msgspec.structs.replace(value, shares_edits_of=key.shares_edits_of, **shown)
 
 
-def with_edit_point(b: Builder, key: Key, number: int, value: p.Value) -> p.Value:
+def with_edit_pass(b: Builder, key: ValueKey, key_index: int, value: p.Value) -> p.Value:
     """Add the pass after which edits of the value run, if it can be edited."""
-    dtype, constant = b.graph.values[key.value].dtype, b.graph.constant(key.value)
+    dtype, constant = b.graph.values[key.value_name].dtype, b.graph.constant_data(key.value_name)
     state = {texture for carry in b.carries for texture in (carry.source, carry.target)}
     if (
         dtype.kind != "f"
@@ -241,7 +263,7 @@ def with_edit_point(b: Builder, key: Key, number: int, value: p.Value) -> p.Valu
     ):
         return value
     writers = [k for k, step in enumerate(b.passes) if step.output == value.texture]
-    source = b.view_of(number)
+    source = b.shared_texture_source(key_index)
     return msgspec.structs.replace(value, edit_pass=max(writers, default=-1), view_of=source)
 
 
@@ -258,7 +280,7 @@ def _make_value(
     tensor = tensor or b.stored_tensor(name)
     layout = tensor.layout
     variant = {} if layout.max_side else flatten_constants(layout, fast=b.target.fast_kernels)
-    kernel = FLATTEN_STRIPS if layout.max_side else FLATTEN
+    kernel = FLATTEN_STRIPS_SHADER if layout.max_side else FLATTEN_SHADER
     read = _make_readback(b, kernel, [tensor], [], math.prod(shape), {}, variant)
     return p.Value(
         key, kind, shape, nchw, b.graph.values[name].dtype.name, tensor.texture, layout,  # type: ignore[arg-type]
@@ -273,19 +295,19 @@ def _make_readback(
     weights: list[int],
     count: int,
     numbers: Mapping[str, int],
-    variant: Mapping[str, int] = {},
+    constants: Mapping[str, int] = {},
 ) -> p.Readback:
-    width, height = flat_size(count, b.target.max_texture_size)
+    width, height = row_major_texture_size(count, b.target.max_texture_size)
     sources = [*(tensor.texture for tensor in inputs), *weights]
     step = b.make_pass(
         kernel, b.readback_texture(width, height, sources), Layout((1, 1, 1, 1)), inputs, weights,
-        uniforms={"width": width, **numbers}, constants=variant, viewport=(width, height),
+        uniforms={"width": width, **numbers}, constants=constants, viewport=(width, height),
     )  # fmt: skip
     # The readback keeps the value's own texture, without input values that edits may redirect.
     return p.Readback(msgspec.structs.replace(step, input_values=()), count)
 
 
-MAX_TRANSPOSED = 2**20  # elements; above, the second copy takes too much memory
+MAX_MOVED_PARAMETER_ELEMENTS = 2**20  # elements; above, the second copy takes too much memory
 
 
 def _parameter_values(b: Builder, layers: Iterable[p.Layer]) -> list[p.Value]:
@@ -302,21 +324,21 @@ def _parameter_values(b: Builder, layers: Iterable[p.Layer]) -> list[p.Value]:
     }
     found = []
     state = {carry.initial: carry.target for carry in b.graph.carries}
-    shaped = reshape_origins(b.graph)
+    shaped = originals_of_reshaped(b.graph)
     used = {shaped.get(value, value) for value in b.used_constants} | set(b.used_constants)
     for node in b.graph.folded_nodes:
         turned = node.op == "Transpose" and used.intersection(node.outputs)
-        if turned and math.prod(b.shape(node.inputs[0])) <= MAX_TRANSPOSED:
+        if turned and math.prod(b.shape(node.inputs[0])) <= MAX_MOVED_PARAMETER_ELEMENTS:
             used.add(node.inputs[0])
     for operand in (one for layer in layers for one in layer.operands):
         value = b.graph.parameters.get(operand.key, "")
         if operand.kind == "parameter" and operand.index_maps:
-            used |= {value} if math.prod(b.shape(value)) <= MAX_TRANSPOSED else set()
+            used |= {value} if math.prod(b.shape(value)) <= MAX_MOVED_PARAMETER_ELEMENTS else set()
     for name, value in b.graph.parameters.items():
         if b.graph.values[value].dtype.kind != "f" or value not in used:
             continue
         longest = b.target.max_texture_size
-        if flat_size(math.prod(b.shape(value)), longest)[1] > longest:
+        if row_major_texture_size(math.prod(b.shape(value)), longest)[1] > longest:
             continue  # usable in passes, but too large for a single readback
         weight = None if value in state else packed_as.get(value)
         if weight is None:
@@ -335,9 +357,11 @@ def _parameter_values(b: Builder, layers: Iterable[p.Layer]) -> list[p.Value]:
         taps = math.prod(kernel_shape[2:])
         numbers = {
             "order": order, "outputs": outputs, "inputs": each_in, "taps": taps,
-            "rows": split_kernel(each_in, outputs, taps)[0], "groups": max(groups, 1),
+            "rows": split_kernel_texture(each_in, outputs, taps)[0], "groups": max(groups, 1),
         }  # fmt: skip
-        read = _make_readback(b, FLATTEN_KERNEL, [], [weight.texture], math.prod(shape), numbers)
+        read = _make_readback(
+            b, FLATTEN_KERNEL_SHADER, [], [weight.texture], math.prod(shape), numbers
+        )
         layout = Layout(storage_nchw(shape))
         found.append(
             p.Value(
@@ -371,7 +395,7 @@ def _build_plan(
     kept |= {i.staging for i in inputs} | {i.pack_pass.output for i in inputs}
     kept |= {v.texture for v in (*values, *parameters)}
     kept |= {texture for c in b.carries for texture in (c.source, c.target)}
-    kept |= shared_textures(b.passes, b.sections)
+    kept |= cross_section_textures(b.passes, b.sections)
     moved = reuse_textures(b, kept, observe)
 
     def placed(value: p.Value) -> p.Value:
@@ -406,23 +430,25 @@ def _build_plan(
         field_maps=tables[0],
         carries=tuple(p.Carry(moved[c.source], moved[c.target]) for c in b.carries),
         tokens=tables[1],
-        preprocess=graph.preprocess,
+        preprocess=graph.preprocess_keys,
         shared_modules=dict(graph.shared_modules),
-        arguments=() if graph.arguments is None else graph.arguments.parameters,
-        constants={} if graph.arguments is None else dict(graph.arguments.constants),
+        arguments=() if graph.input_structure is None else graph.input_structure.positional_names,
+        constants={}
+        if graph.input_structure is None
+        else dict(graph.input_structure.constant_texts),
     )
     return p.Plan(header, bytes(b.uniform_data), b.blobs)
 
 
-def _readable_comparison(graph: Graph, kept: Collection[str]) -> p.Comparison:
+def _readable_comparison(graph: Graph, kept_keys: Collection[str]) -> p.Comparison:
     """The part of a comparison whose values are kept."""
-    if (found := graph.comparison) is None or found.table not in kept:
+    if (found := graph.comparison) is None or found.table not in kept_keys:
         return p.Comparison()
-    pairs = tuple(one for one in found.pairs if {one.a, one.b, one.difference} <= set(kept))
+    pairs = tuple(one for one in found.pairs if {one.a, one.b, one.difference} <= set(kept_keys))
     return replace(found, pairs=pairs)
 
 
-def can_repack(plan: p.Plan, graph: Graph, changed: Set[str] | None = None) -> bool:
+def can_repack_weights(plan: p.Plan, graph: Graph, changed: Set[str] | None = None) -> bool:
     """Whether a Plan stays valid with the weights of `graph`, which differs only in parameters.
 
     Checks only the `changed` values, or all if None. A BatchNormalization without positive variance
@@ -439,8 +465,8 @@ def can_repack(plan: p.Plan, graph: Graph, changed: Set[str] | None = None) -> b
     return True
 
 
-def repack(plan: p.Plan, graph: Graph, changed: Set[str] | None = None) -> p.Plan:
-    """Return the Plan with the weights of `graph`, for which `can_repack` is True.
+def repack_weights(plan: p.Plan, graph: Graph, changed: Set[str] | None = None) -> p.Plan:
+    """Return the Plan with the weights of `graph`, for which `can_repack_weights` is True.
 
     Only textures made from the `changed` values are repacked, or all if None.
     """

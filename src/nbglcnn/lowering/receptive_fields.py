@@ -14,14 +14,14 @@ from nbglcnn.ops.operator import Shape
 from nbglcnn.ops.receptive_field import OperatorField
 from nbglcnn.plan import schema as p
 
-# Most positions tracked per value. If the tracked axes exceed this, fall back to `map_axes`.
+# Most positions tracked per value. If the tracked axes exceed this, fall back to `spatial_axes`.
 MAX_POSITIONS = 2**20
 
 Flags = tuple[bool, ...]
-ReadRow = tuple[int, int, int]
+LayerDependency = tuple[int, int, int]
 
 
-def map_axes(shape: Shape) -> tuple[int, ...]:
+def spatial_axes(shape: Shape) -> tuple[int, ...]:
     """The axes after batch and channels, the default position axes of a value."""
     return tuple(range(2, len(shape)))
 
@@ -33,23 +33,23 @@ class ReceptiveFields:
         self._graph = graph
         self._fields: dict[str, Sequence[OperatorField | None]] = {}  # by output name
         self._table: dict[p.FieldMap, int] = {}
-        self.position_axes = {name: map_axes(graph.shape(name)) for name in graph.inputs}
+        self.position_axes = {name: spatial_axes(graph.shape(name)) for name in graph.inputs}
         for node in graph.nodes:
             for position, name in enumerate(node.outputs):
                 if name:
                     self._fields[name] = OPERATOR_RECORDS[node.op].receptive_field(
                         graph, node, position
                     )
-                    self.position_axes[name] = self._followed_axes(node, name)
+                    self.position_axes[name] = self._output_position_axes(node, name)
 
     @property
-    def table(self) -> tuple[p.FieldMap, ...]:
-        """All field maps to which `receptive_reads` has given an index."""
+    def field_maps(self) -> tuple[p.FieldMap, ...]:
+        """All field maps to which `trace_dependencies` has given an index."""
         return tuple(self._table)
 
-    def receptive_reads(
+    def trace_dependencies(
         self, value: str, nodes: Iterable[Node], sources: Mapping[str, int]
-    ) -> tuple[ReadRow, ...]:
+    ) -> tuple[LayerDependency, ...]:
         """Return the read relations from a layer's value back to `sources` through these nodes.
 
         The numbers in a row are 0 for `value` and those in `sources`. A value whose only reader
@@ -59,7 +59,7 @@ class ReceptiveFields:
             return ()  # value depends only on weights, or has no elements
         number = {value: 0, **sources}
         readers: dict[str, dict[tuple[int, p.FieldMap], None]] = {name: {} for name in sources}
-        steps: list[ReadRow] = []
+        steps: list[LayerDependency] = []
         if value in sources:
             readers[value][0, self._identity_field(value)] = None
         last = len(sources)
@@ -88,7 +88,7 @@ class ReceptiveFields:
         return tuple(steps)
 
     def _identity_field(self, name: str) -> p.FieldMap:
-        return _identity(
+        return _identity_map(
             math.prod(_flagged_lengths(self._graph.shape(name), self._position_flags(name)))
         )
 
@@ -141,10 +141,10 @@ class ReceptiveFields:
             for view, flag in zip(views, (reader, input_flags), strict=True)
         ]
         if sizes[0] == sizes[1] and all(one == p.AxisWindow(k) for k, one in enumerate(axes)):
-            return _identity(math.prod(sizes[0]))
+            return _identity_map(math.prod(sizes[0]))
         return p.FieldMap(sizes[0], sizes[1], axes)
 
-    def _followed_axes(self, node: Node, name: str) -> tuple[int, ...]:
+    def _output_position_axes(self, node: Node, name: str) -> tuple[int, ...]:
         """The axes of an output along which positions depend on different input positions."""
         shape = self._graph.shape(name)
         units = _stride_spans(shape)
@@ -171,11 +171,11 @@ class ReceptiveFields:
                     if shape[k] > 1 and start < high and low < end
                 }
         if not found or math.prod(shape[k] for k in found) > MAX_POSITIONS:
-            return map_axes(shape)
+            return spatial_axes(shape)
         return tuple(sorted(found))
 
 
-def _identity(count: int) -> p.FieldMap:
+def _identity_map(count: int) -> p.FieldMap:
     return p.FieldMap((count,), (count,), (p.AxisWindow(0),))
 
 

@@ -80,7 +80,7 @@ def cross_section_values(graph: Graph) -> set[str]:
     return found
 
 
-def shared_textures(passes: Sequence[p.Pass], sections: Sequence[p.Section]) -> set[int]:
+def cross_section_textures(passes: Sequence[p.Pass], sections: Sequence[p.Section]) -> set[int]:
     """Textures that one section writes and another reads; no other pass may write to them."""
     writer: dict[int, str] = {}
     found: set[int] = set()

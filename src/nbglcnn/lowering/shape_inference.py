@@ -25,7 +25,7 @@ def unsupported_message(name: str) -> str | None:
     return f"the operator {name} is not among the {count} that nbglcnn supports (docs/operators.md)"
 
 
-def node_problem(graph: Graph, node: Node) -> str | None:
+def unsupported_reason(graph: Graph, node: Node) -> str | None:
     """Return the reason why a node cannot run, as text to follow its name, or None if it can."""
     if node.python_fallback is not None:
         return None
@@ -93,7 +93,7 @@ def infer_known_shapes(graph: Graph) -> tuple[Graph, dict[str, str]]:
     known = replace(graph, values=values)
     problems: dict[str, str] = {}
     for node in graph.nodes:
-        problem = node_problem(known, node)
+        problem = unsupported_reason(known, node)
         shapes: Sequence[tuple[int, ...]] = ()
         if problem is None:
             shapes = OPERATOR_RECORDS[node.op].shapes(known, node)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from nbglcnn.codegen.builder import TEXTURE_BUDGET, Builder, too_large_error
+from nbglcnn.codegen.builder import TEXTURE_BUDGET_BYTES, Builder, too_large_error
 from nbglcnn.plan import schema as p
 
 
@@ -54,7 +54,7 @@ def reuse_textures(
     new_numbers = {t: compact[renamed.get(t, t)] for t in [*pinned_textures, *last]}
     builder.passes = [renumber_pass(step, new_numbers) for step in builder.passes]
     builder.textures = [builder.textures[t] for t in used]
-    if sum(texture.bytes for texture in builder.textures) > TEXTURE_BUDGET:
+    if sum(texture.bytes for texture in builder.textures) > TEXTURE_BUDGET_BYTES:
         raise too_large_error(builder.graph.name, observe if isinstance(observe, str) else "")
     builder.weights = [p.Weight(new_numbers[w.texture], w.hash, w.recipe) for w in builder.weights]
     return new_numbers

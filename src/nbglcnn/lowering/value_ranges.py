@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nbglcnn.graph import Array, Graph, Key, Node
+from nbglcnn.graph import Array, Graph, Node, ValueKey
 from nbglcnn.ops import OPERATOR_RECORDS
 from nbglcnn.ops.operator import float_attr, string_attr
 from nbglcnn.plan import schema as p
@@ -18,7 +18,9 @@ BYTE_RANGE: p.Bounds = (0.0, 255.0)
 IMAGE_CHANNELS = (1, 3)  # channel counts of an image output or input
 
 # Explanation kinds of operators whose outputs are elements of their first input or means of them.
-RANGE_PRESERVING = frozenset(("same", "moved", "chosen", "max pool", "mean pool", "resampling"))
+RANGE_PRESERVING_KINDS = frozenset(
+    ("same", "moved", "chosen", "max pool", "mean pool", "resampling")
+)
 # Operators with one constant operand, as the right operand.
 AFFINE_OPERATORS: Mapping[str, Callable[[float, float], float]] = {
     "Add": lambda x, by: x + by,
@@ -56,30 +58,36 @@ class ValueRanges:
             found = self._node_bounds(node)
             self._bounds_of_value.update((name, found) for name in node.outputs if name)
 
-    def range_of(self, key: Key, nchw: tuple[int, int, int, int]) -> p.Bounds:
+    def range_of(self, key: ValueKey, nchw: tuple[int, int, int, int]) -> p.Bounds:
         """The bounds of a key's value, displayed in the shape `nchw`.
 
         An image output uses the last layer's bounds, else the preprocessed black and white, else 0
         and 1. An image input uses the range of its source pictures.
         """
-        image = len(self._graph.shape(key.value)) == 4 and nchw[1] in IMAGE_CHANNELS and nchw[2] > 1
+        image = (
+            len(self._graph.shape(key.value_name)) == 4
+            and nchw[1] in IMAGE_CHANNELS
+            and nchw[2] > 1
+        )
         if key.kind == "input":
             if not image:
                 return UNBOUNDED
-            if key.value in self._graph.picture_fits:  # the picture before `preprocess`
+            if key.value_name in self._graph.picture_fits:  # the picture before `preprocess`
                 return UNIT_RANGE
-            return BYTE_RANGE if self._graph.values[key.value].dtype == np.uint8 else UNBOUNDED
-        found = _closed_or_unbounded(self._value_bounds(key.value))
+            return BYTE_RANGE if self._graph.values[key.value_name].dtype == np.uint8 else UNBOUNDED
+        found = _finite_or_unbounded(self._value_bounds(key.value_name))
         if image and key.kind == "output" and found == UNBOUNDED:
             return self._preprocess_range(key.name) or UNIT_RANGE
         return found
 
     def _preprocess_range(self, name: str) -> p.Bounds | None:
         """Black and white after the last `preprocess` step, the same for all channels."""
-        steps = [one for one in self._graph.preprocess if name.startswith(_comparison_prefix(one))]
+        steps = [
+            one for one in self._graph.preprocess_keys if name.startswith(_comparison_prefix(one))
+        ]
         if not steps:
             return None
-        found = _closed_or_unbounded(self._value_bounds(self._graph.key(steps[-1]).value))
+        found = _finite_or_unbounded(self._value_bounds(self._graph.key(steps[-1]).value_name))
         return None if found == UNBOUNDED else found
 
     def _value_bounds(self, name: str) -> p.Bounds:
@@ -106,20 +114,22 @@ class ValueRanges:
             return _join_bounds(node.op, [self._value_bounds(one) for one in node.inputs])
         least, most = self._value_bounds(node.inputs[0]) if node.inputs else UNBOUNDED
         if node.op in ("Relu", "Clip"):
-            return _clip_end(least, low, high, low), _clip_end(most, low, high, high)
+            return _clip_bound(least, low, high, low), _clip_bound(most, low, high, high)
         if node.op == "Abs":
             ends = None if least is None or most is None else max(abs(least), abs(most))
             return 0.0, ends
         if node.op == "Neg":
-            return _map_end(lambda x: -x, most), _map_end(lambda x: -x, least)
+            return _map_bound(lambda x: -x, most), _map_bound(lambda x: -x, least)
         if node.op in ROUNDING_OPERATORS:
             of = ROUNDING_OPERATORS[node.op]
-            return _map_end(lambda x: float(of(x)), least), _map_end(lambda x: float(of(x)), most)
+            return _map_bound(lambda x: float(of(x)), least), _map_bound(
+                lambda x: float(of(x)), most
+            )
         kind = record.explanation_kind(self._graph, node)
         if kind == "padding" or (kind == "mean pool" and float_attr(node, "count_include_pad", 0)):
             by = self._padding_value(node) if kind == "padding" else 0.0
-            return _map_end(lambda x: min(x, by), least), _map_end(lambda x: max(x, by), most)
-        if kind in RANGE_PRESERVING and string_attr(node, "mode", "") != "cubic":
+            return _map_bound(lambda x: min(x, by), least), _map_bound(lambda x: max(x, by), most)
+        if kind in RANGE_PRESERVING_KINDS and string_attr(node, "mode", "") != "cubic":
             return least, most
         if kind == "convolution" and self._is_weighted_mean(node):
             return least, most
@@ -143,7 +153,7 @@ class ValueRanges:
         def made(x: float) -> float:
             return float(np.float32(sign * AFFINE_OPERATORS[node.op](x, by))) + 0.0  # avoids −0
 
-        least, most = (_map_end(made, end) for end in self._value_bounds(first))
+        least, most = (_map_bound(made, end) for end in self._value_bounds(first))
         return (least, most) if made(1.0) > made(0.0) else (most, least)
 
     def _is_softsign(self, node: Node) -> bool:
@@ -160,7 +170,7 @@ class ValueRanges:
 
     def _padding_value(self, node: Node) -> float:
         """The number with which a map is padded."""
-        data = self._graph.constant(node.inputs[2]) if len(node.inputs) > 2 else None
+        data = self._graph.constant_data(node.inputs[2]) if len(node.inputs) > 2 else None
         return 0.0 if data is None else float(data.reshape(()))
 
     def _is_weighted_mean(self, node: Node) -> bool:
@@ -178,24 +188,24 @@ def _comparison_prefix(name: str) -> str:
     return name[: name.rindex("preprocess.")] if "preprocess." in name else ""
 
 
-def _closed_or_unbounded(bounds: p.Bounds) -> p.Bounds:
+def _finite_or_unbounded(bounds: p.Bounds) -> p.Bounds:
     """Return the bounds if both are known and low < high, else `UNBOUNDED`."""
     least, most = bounds
     return bounds if least is not None and most is not None and least < most else UNBOUNDED
 
 
-def _map_end(of: Callable[[float], float], end: float | None) -> float | None:
-    return None if end is None else of(end)
+def _map_bound(function: Callable[[float], float], bound: float | None) -> float | None:
+    return None if bound is None else function(bound)
 
 
-def _clip_end(
-    end: float | None, low: float | None, high: float | None, default: float | None
+def _clip_bound(
+    bound: float | None, low: float | None, high: float | None, default: float | None
 ) -> float | None:
     """One bound after clipping to `low` and `high`; `default` if the bound is unknown."""
-    if end is None:
+    if bound is None:
         return default
-    end = end if low is None else max(end, low)
-    return end if high is None else min(end, high)
+    bound = bound if low is None else max(bound, low)
+    return bound if high is None else min(bound, high)
 
 
 def _join_bounds(operator: str, bounds: Sequence[p.Bounds]) -> p.Bounds:

@@ -25,7 +25,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from nbglcnn.notebook import marimo
-from nbglcnn.notebook.inbox import inboxes_by_comm
+from nbglcnn.notebook.message_receivers import receivers_by_comm_id
 
 POLLOUT = 2  # zmq.POLLOUT; zmq may be missing where there is no kernel
 POLL_MS = 2  # also the latency for replies that another thread delivers
@@ -46,8 +46,8 @@ class MessagePump(Protocol):
 
     def __enter__(self) -> MessagePump: ...
     def __exit__(self, *_: object) -> None: ...
-    def deliver_one(self, ms: int) -> bool:
-        """Take one message if one arrives within `ms` milliseconds; return whether one arrived."""
+    def deliver_one(self, timeout_ms: int) -> bool:
+        """Take one message if one arrives within `timeout_ms`; return whether one did."""
 
 
 def running_kernel() -> Any:
@@ -111,14 +111,14 @@ class _SharedPump:
     pump: MessagePump
     exit_stack: ExitStack
     interrupts: list[tuple[int, FrameType | None]]
-    users: int = 0
+    user_count: int = 0
 
 
-def _deliver_one(pump: MessagePump, ms: int) -> bool:
+def _deliver_one(pump: MessagePump, timeout_ms: int) -> bool:
     shared_pump: _SharedPump = _thread_state.hold
     if shared_pump.interrupts:
         raise Interrupted
-    return pump.deliver_one(ms)
+    return pump.deliver_one(timeout_ms)
 
 
 @contextmanager
@@ -130,14 +130,14 @@ def _shared_pump(*, awaiting: bool = False) -> Iterator[MessagePump | None]:
         yield None
         return
     _thread_state.hold = shared_pump
-    shared_pump.users += 1
+    shared_pump.user_count += 1
     try:
         yield shared_pump.pump
     except Interrupted:
         pass  # the exit stack raises, or the code below if other waiters remain
     finally:
-        shared_pump.users -= 1
-        if shared_pump.users == 0:
+        shared_pump.user_count -= 1
+        if shared_pump.user_count == 0:
             _thread_state.hold = None
             shared_pump.exit_stack.close()
     if shared_pump.interrupts:
@@ -145,8 +145,8 @@ def _shared_pump(*, awaiting: bool = False) -> Iterator[MessagePump | None]:
         raise KeyboardInterrupt
 
 
-def _start_pump(awaiting: bool) -> _SharedPump | None:
-    pump = marimo.MarimoPump.for_thread(awaiting=awaiting) or IPythonPump.for_thread()
+def _start_pump(is_awaiting: bool) -> _SharedPump | None:
+    pump = marimo.MarimoPump.for_thread(awaiting=is_awaiting) or IPythonPump.for_thread()
     if pump is None:
         return None
     with ExitStack() as undo:
@@ -215,10 +215,10 @@ def _held_messages() -> list[Any]:
 class IPythonPump:
     """Takes over this thread's request stream and delivers the messages for a Viewer."""
 
-    def __init__(self, kernel: Any, stream: Any, replies: Any) -> None:
+    def __init__(self, kernel: Any, stream: Any, reply_socket: Any) -> None:
         self._kernel = kernel
         self._stream = stream
-        self._replies = replies  # socket for replies to requests
+        self._replies = reply_socket  # socket for replies to requests
         self._socket = stream.socket
         self._callback = stream._recv_callback
         self._deferred: list[Any] = []
@@ -247,7 +247,7 @@ class IPythonPump:
         self._stream.stop_on_recv()
         self._drain_queue()
         for parts in _held_messages():
-            self._deliver(parts)
+            self._deliver_if_for_viewer(parts)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -260,38 +260,38 @@ class IPythonPump:
                 _replay_tasks.add(task)  # asyncio keeps only weak references
                 task.add_done_callback(_replay_tasks.discard)
 
-    def deliver_one(self, ms: int) -> bool:
-        """Take one message if one arrives within `ms` milliseconds; return whether one arrived."""
-        if not self._socket.poll(ms):
+    def deliver_one(self, timeout_ms: int) -> bool:
+        """Take one message if one arrives within `timeout_ms`; return whether one did."""
+        if not self._socket.poll(timeout_ms):
             return False
         parts = self._socket.recv_multipart(copy=False)
-        if not self._deliver(parts):
+        if not self._deliver_if_for_viewer(parts):
             self._deferred.append(parts)
         return True
 
-    def _deliver(self, parts: list[Any]) -> bool:
+    def _deliver_if_for_viewer(self, frames: list[Any]) -> bool:
         """Deliver a Viewer's message; return False and do nothing for any other message."""
         session = self._kernel.session
         try:
-            identities, message = session.feed_identities(parts, copy=False)
+            identities, message = session.feed_identities(frames, copy=False)
             kind = json.loads(bytes(message[1].buffer))["msg_type"]
             if not kind.startswith("comm_"):
                 return False
             content = json.loads(bytes(message[4].buffer))
             if self._is_restore_request(kind, content):
                 message = session.deserialize(message, content=True, copy=False)
-                self._answer_restore(kind, identities, message)
-                self._publish_handled(message)
+                self._reply_to_restore_request(kind, identities, message)
+                self._publish_idle_status(message)
                 return True
             if kind not in ("comm_msg", "comm_close"):
                 return False
-            inbox = inboxes_by_comm.get(content["comm_id"])
+            inbox = receivers_by_comm_id.get(content["comm_id"])
             if inbox is None:
                 return False
             if kind == "comm_close":  # no later message would end the wait
                 message = session.deserialize(message, content=True, copy=False)
                 self._kernel.comm_manager.comm_close(self._stream, identities, message)
-                self._publish_handled(message)
+                self._publish_idle_status(message)
                 return True
             # Trait changes call users' observers: leave them until the cell is done.
             if content["data"].get("method") != "custom":
@@ -303,44 +303,46 @@ class IPythonPump:
         # Don't call Comm.handle_msg: it runs IPython's post_execute hooks, and matplotlib's hook
         # would show a figure that the cell is still drawing.
         inbox.receive(message["content"]["data"].get("content"), message["buffers"])
-        self._publish_handled(message)
+        self._publish_idle_status(message)
         return True
 
-    def _is_restore_request(self, kind: str, content: dict[str, Any]) -> bool:
+    def _is_restore_request(self, message_type: str, content: dict[str, Any]) -> bool:
         """Whether a page requests the existing widgets, as a reloaded page does.
 
         The page sends its hello only after the reply, so without a reply a waiting cell would block
         for ever.
         """
-        if kind == "comm_info_request":
+        if message_type == "comm_info_request":
             return True
-        if kind == "comm_open":
+        if message_type == "comm_open":
             return bool(content["target_name"] == WIDGET_CONTROL_TARGET)
-        if kind != "comm_msg" or content["comm_id"] not in self._kernel.comm_manager.comms:
+        if message_type != "comm_msg" or content["comm_id"] not in self._kernel.comm_manager.comms:
             return False
         return content["data"].get("method") in ("request_state", "request_states")
 
-    def _answer_restore(self, kind: str, identities: list[bytes], message: dict[str, Any]) -> None:
+    def _reply_to_restore_request(
+        self, message_type: str, identities: list[bytes], message: dict[str, Any]
+    ) -> None:
         """Reply to this message rather than to the running cell; no user code runs."""
         kernel, manager = self._kernel, self._kernel.comm_manager
         cell = _parent_identities(kernel), kernel.get_parent("shell")
         kernel.set_parent(identities, message)
         try:
-            if kind == "comm_info_request":
+            if message_type == "comm_info_request":
                 answer = kernel.comm_info_request(self._replies, identities, message)
                 if inspect.iscoroutine(answer):  # it never suspends
                     with suppress(StopIteration):
                         answer.send(None)
                 if self._replies is self._stream:  # else its loop would send only after the cell
                     self._stream.flush(POLLOUT)
-            elif kind == "comm_open":
+            elif message_type == "comm_open":
                 manager.comm_open(self._stream, identities, message)
             else:  # not through Comm.handle_msg; see `_deliver`
                 manager.comms[message["content"]["comm_id"]]._msg_callback(message)
         finally:
             kernel.set_parent(*cell)
 
-    def _publish_handled(self, message: Any) -> None:
+    def _publish_idle_status(self, message: Any) -> None:
         """Tell the page that a message was handled; until then JupyterLab keeps it and its bytes.
 
         "busy" follows because the kernel is still busy. Its parent is the message, not the cell,
@@ -359,7 +361,7 @@ class IPythonPump:
         while not queue.empty():
             item = queue.get_nowait()
             parts = item[-1][0] if item[-1] else None
-            if not isinstance(parts, list) or not self._deliver(parts):
+            if not isinstance(parts, list) or not self._deliver_if_for_viewer(parts):
                 kept.append(item)
         for item in kept:
             queue.put_nowait(item)

@@ -8,8 +8,8 @@ from typing import Any
 from comm.base_comm import BaseComm
 
 
-def handle_without_hooks(comm: Any, handle: Callable[[Any], None]) -> None:
-    """Call only `handle` for each message of a comm, without hooks.
+def set_hookless_handler(comm: Any, handler: Callable[[Any], None]) -> None:
+    """Call only `handler` for each message of a comm, without hooks.
 
     `BaseComm.handle_msg` triggers IPython's `pre_execute` before a message and `post_execute` after
     it. On `post_execute` matplotlib's inline backend shows and closes all figures. JupyterLab sends
@@ -18,4 +18,4 @@ def handle_without_hooks(comm: Any, handle: Callable[[Any], None]) -> None:
     comm class, like marimo, have no hooks.
     """
     if isinstance(comm, BaseComm):
-        comm.handle_msg = handle  # type: ignore[assignment,method-assign]
+        comm.handle_msg = handler  # type: ignore[assignment,method-assign]

@@ -22,15 +22,15 @@ def allow_collection(viewer: Any) -> None:
             found._handle_msg(message)
 
     viewer.comm.on_msg(handle)
-    _instances().pop(viewer.model_id, None)
+    _ipywidgets_instances().pop(viewer.model_id, None)
 
 
 def keep_alive(viewer: Any) -> None:
     """Undo `allow_collection`, because the widget is displayed again."""
-    _instances()[viewer.model_id] = viewer
+    _ipywidgets_instances()[viewer.model_id] = viewer
 
 
-def _instances() -> dict[str, Any]:
+def _ipywidgets_instances() -> dict[str, Any]:
     found: dict[str, Any] = getattr(widget, "_instances", {})
     return found
 

@@ -4,8 +4,8 @@ marimo handles one request at a time, and a running cell is one request. Meanwhi
 waits in two queues: the queue of all requests, and a queue of widget messages, which marimo reads
 only to merge accumulated updates. The `MarimoPump` takes a Viewer's messages out of the second
 queue. marimo handles their duplicates in the first queue after the cell, in the same order, and
-`is_duplicate` recognizes them. Tested with marimo 0.25. If a private name is missing, the fallback
-is to wait without delivering messages.
+`is_duplicate_message` recognizes them. Tested with marimo 0.25. If a private name is missing, the
+fallback is to wait without delivering messages.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import sys
 from collections import deque
 from typing import Any
 
-from nbglcnn.notebook.inbox import inboxes_by_comm
+from nbglcnn.notebook.message_receivers import receivers_by_comm_id
 
 MAX_REMEMBERED = 1000  # messages remembered per Viewer, from one run of a cell
-_delivered: dict[
+_delivered_by_comm_id: dict[
     str, deque[Any]
 ] = {}  # contents that a pump delivered, by comm id, until their duplicates arrive
 
@@ -56,32 +56,34 @@ class MarimoPump:
     def __exit__(self, *_: object) -> None:
         """Do nothing: every message is also in marimo's other queue."""
 
-    def deliver_one(self, ms: int) -> bool:
-        """Take one message if one arrives within `ms` milliseconds; return whether one arrived."""
+    def deliver_one(self, timeout_ms: int) -> bool:
+        """Take one message if one arrives within `timeout_ms`; return whether one did."""
         try:
-            command = self._requests.get(bool(ms), ms / 1000)
+            command = self._requests.get(bool(timeout_ms), timeout_ms / 1000)
         except (queue.Empty, OSError, EOFError):
             return False
-        inbox = inboxes_by_comm.get(getattr(command, "model_id", ""))
+        inbox = receivers_by_comm_id.get(getattr(command, "model_id", ""))
         if inbox is not None and hasattr(command.message, "content"):  # not a trait change
             content = command.message.content
-            _delivered.setdefault(command.model_id, deque(maxlen=MAX_REMEMBERED)).append(content)
+            _delivered_by_comm_id.setdefault(command.model_id, deque(maxlen=MAX_REMEMBERED)).append(
+                content
+            )
             inbox.receive(content, [memoryview(each) for each in command.buffers])
         return True
 
 
-def is_comm(comm: object) -> bool:
+def is_marimo_comm(comm: object) -> bool:
     """Whether a comm is marimo's; its exported pages keep a widget's state, but no MIME bundle."""
     return type(comm).__module__.partition(".")[0] == "marimo"
 
 
-def is_duplicate(name: str, content: Any) -> bool:
+def is_duplicate_message(comm_id: str, content: Any) -> bool:
     """Whether a pump has already delivered this message to this comm; true once per delivery."""
-    delivered_contents = _delivered.get(name)
+    delivered_contents = _delivered_by_comm_id.get(comm_id)
     if not delivered_contents or content not in delivered_contents:
         return False
     while delivered_contents.popleft() != content:
         pass  # its duplicate preceded the cell
     if not delivered_contents:
-        del _delivered[name]
+        del _delivered_by_comm_id[comm_id]
     return True

@@ -29,7 +29,7 @@ from nbglcnn.ops import (
 )
 from nbglcnn.ops.operator import Operator
 
-FAMILIES = (
+OPERATOR_MODULES = (
     broadcast,
     cast,
     concat,
@@ -49,7 +49,7 @@ FAMILIES = (
     top_k,
     unpool,
 )
-CUSTOM_FAMILIES = (
+CUSTOM_OPERATOR_MODULES = (
     adaptive_pool,
     conv_gradient,
     custom_elementwise,
@@ -58,24 +58,24 @@ CUSTOM_FAMILIES = (
     batch_variance,
 )
 OPERATORS: dict[str, Operator] = {
-    operator.name: operator for family in FAMILIES for operator in family.OPERATORS
+    operator.name: operator for family in OPERATOR_MODULES for operator in family.OPERATORS
 }
 # nbglcnn's own operators, in the domain of that name; model files can't contain them. Most of them
 # serve gradients.
 CUSTOM_OPERATORS: dict[str, Operator] = {
-    operator.name: operator for family in CUSTOM_FAMILIES for operator in family.OPERATORS
+    operator.name: operator for family in CUSTOM_OPERATOR_MODULES for operator in family.OPERATORS
 }
 # All operators, and the record for nodes that Python computes.
 OPERATOR_RECORDS: dict[str, Operator] = {
     **OPERATORS,
     **CUSTOM_OPERATORS,
-    python_operator.PYTHON_RECORD.name: python_operator.PYTHON_RECORD,
+    python_operator.PYTHON_OPERATOR.name: python_operator.PYTHON_OPERATOR,
 }
 
 # Operators that end in an epilogue, those of them that only take an activation, and the unary
 # operators that an epilogue may contain (ops/conv.py, ops/concat.py, fusion.py).
 EPILOGUE_OPERATORS = frozenset({"Conv", "ConvTranspose", "Gemm", "Concat"})
-ACTIVATION_ONLY = frozenset({"Concat"})
-UNARY_OPERATORS = frozenset(pointwise.BY_NAME)
+ACTIVATION_EPILOGUE_OPERATORS = frozenset({"Concat"})
+UNARY_OPERATORS = frozenset(pointwise.OPERATORS_BY_NAME)
 # Unary operators that a convolution can apply while it reads its input (ops/conv.py, lower.py).
-INPUT_ACTIVATIONS = frozenset(conv.INPUT_ACTIVATIONS)
+INPUT_ACTIVATIONS = frozenset(conv.INPUT_ACTIVATION_CODES)

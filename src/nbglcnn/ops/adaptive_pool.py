@@ -21,12 +21,17 @@ from nbglcnn.ops.operator import (
     any_value,
     int_list_attr,
 )
-from nbglcnn.ops.receptive_field import OperatorField, first_input_fields, same_position, table_axis
+from nbglcnn.ops.receptive_field import (
+    OperatorField,
+    first_input_fields,
+    same_position,
+    table_window,
+)
 from nbglcnn.ops.window import pad_to_3d
 from nbglcnn.plan.layout import MAX_EXACT_INTEGER
 from nbglcnn.plan.schema import ExplanationKind
 
-ADAPTIVE_POOL = FragmentShader(
+ADAPTIVE_POOL_SHADER = FragmentShader(
     "adaptive_pool",
     "".join(
         shader_source(f"{part}.glsl")
@@ -35,14 +40,16 @@ ADAPTIVE_POOL = FragmentShader(
     has_pixel_function=False, uniform_slots="ivec3 size, places",
 )  # fmt: skip
 MAX_KIND, MEAN_KIND, INDEX_KIND = range(3)  # KIND in adaptive_pool.glsl
-KIND_OF = {"AdaptiveMaxPool": MAX_KIND, "AdaptiveAveragePool": MEAN_KIND}
+KIND_BY_OPERATOR = {"AdaptiveMaxPool": MAX_KIND, "AdaptiveAveragePool": MEAN_KIND}
 MAX_BIN_PIXELS = 4096  # pixels of a bin for one pass; larger bins are pooled axis by axis
-MAX_SIZE_PRODUCT = 2**30  # of an axis's length and bin count, which adaptive_bins.glsl multiplies
+MAX_LENGTH_BIN_PRODUCT = (
+    2**30
+)  # of an axis's length and bin count, which adaptive_bins.glsl multiplies
 
 
-def bin_pixels(place: int, size: int, bins: int) -> range:
+def bin_pixels(bin_index: int, size: int, bins: int) -> range:
     """The pixels of one bin of an axis, by PyTorch's formula."""
-    return range(place * size // bins, -(-(place + 1) * size // bins))
+    return range(bin_index * size // bins, -(-(bin_index + 1) * size // bins))
 
 
 def max_bin_length(size: int, bins: int) -> int:
@@ -74,10 +81,10 @@ def _problem(facts: KnownValues, node: Node) -> str | None:
     if len(spatial) not in (1, 2, 3) or len(bins) != len(spatial) or min(bins) < 1:
         return f"an input of shape {shape} for an output of {bins}"
     for n, m in zip(spatial, bins, strict=True):
-        if n * m > MAX_SIZE_PRODUCT:
+        if n * m > MAX_LENGTH_BIN_PRODUCT:
             return (
                 f"an axis of length {n:,} for {m:,} outputs; their product may be at most "
-                f"{MAX_SIZE_PRODUCT:,}"
+                f"{MAX_LENGTH_BIN_PRODUCT:,}"
             )
         if problem := bin_problem((n,), (m,)):
             return problem
@@ -95,7 +102,7 @@ def _has_indices(node: Node) -> bool:
 
 
 def _lower(b: Builder, node: Node) -> None:
-    x, kind = b.tensor(node.inputs[0]), KIND_OF[node.op]
+    x, kind = b.tensor(node.inputs[0]), KIND_BY_OPERATOR[node.op]
     size, bins = (
         pad_to_3d(sides, 1) for sides in (b.shape(node.inputs[0])[2:], _output_size(node))
     )
@@ -120,9 +127,9 @@ def _draw_pool(b: Builder, x: Tensor, kind: int, size: Shape, bins: Shape) -> Te
     layout = b.layout((n, c, bins[0] * bins[1], bins[2]))
     if loop_problem(1 + math.prod(layout.block) * (1 + loop_iterations(*sides))):
         layout = b.layout(layout.nchw, (1, 1, 1))
-    output = b.scratch(layout)
+    output = b.create_scratch_tensor(layout)
     b.draw(
-        ADAPTIVE_POOL, output, [x], uniforms={"size": size, "places": bins},
+        ADAPTIVE_POOL_SHADER, output, [x], uniforms={"size": size, "places": bins},
         constants={"KIND": kind}, fetches=math.prod(layout.block) * math.prod(sides),
     )  # fmt: skip
     return output
@@ -133,10 +140,10 @@ def draw_bin_indices(b: Builder, x: Tensor, size: Shape, bins: Shape) -> Tensor:
     return _draw_pool(b, x, INDEX_KIND, size, bins)
 
 
-def _pool_field(facts: KnownValues, node: Node, position: int) -> OperatorField:
-    source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[position])
+def _pool_receptive_field(facts: KnownValues, node: Node, output_index: int) -> OperatorField:
+    source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[output_index])
     links = [
-        table_axis(axis, m, n, partial(_bins, n, m))
+        table_window(axis, m, n, partial(_bins, n, m))
         for axis, (n, m) in enumerate(zip(source[2:], shape[2:], strict=True), 2)
     ]
     return OperatorField(shape, source, (same_position(0), same_position(1), *links))
@@ -146,33 +153,34 @@ def _bins(size: int, bins: int) -> list[range]:
     return [bin_pixels(place, size, bins) for place in range(bins)]
 
 
-def _average_gradient(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def _average_gradient(builder: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """AdaptiveAveragePool: each bin distributes its gradient evenly to its pixels, axis by axis."""
     found = dy[0]
-    for axis, size in enumerate(rules.shape(node.inputs[0])):
-        bins = rules.shape(dy[0])[axis]
+    for axis, size in enumerate(builder.shape(node.inputs[0])):
+        bins = builder.shape(dy[0])[axis]
         if axis < 2 or size == bins:
             continue
         matrix: Array = np.zeros((size, bins), np.float32)
         for place, pixels in enumerate(_bins(size, bins)):
             matrix[pixels.start : pixels.stop, place] = 1 / len(pixels)
-        found = apply_matrix(rules, found, axis, matrix)
+        found = apply_matrix(builder, found, axis, matrix)
     return [found]
 
 
-def _max_gradient(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def _max_gradient(builder: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """AdaptiveMaxPool: the gradient goes to the first maximum of each bin."""
     x, y = node.inputs[0], node.outputs[0]
-    return [rules.add_node("MaxPoolGradient", x, y, dy[0], output_size=_output_size(node))]
+    return [builder.add_node("MaxPoolGradient", x, y, dy[0], output_size=_output_size(node))]
 
 
 def _adaptive_operator(
-    name: str, doc: str, explains: ExplanationKind, short: str, gradient: GradientRule
+    name: str, doc: str, explanation: ExplanationKind, caption: str, gradient: GradientRule
 ) -> Operator:
     return Operator(
         name, doc, _shapes, _lower, {"output_size": any_value}, _problem,
-        role="resamples", receptive_field=first_input_fields(_pool_field), explanation=explains,
-        formula=None, bounds=None, caption=short, shape_inputs=(), gradient=gradient,
+        role="resamples", receptive_field=first_input_fields(_pool_receptive_field),
+        explanation=explanation,
+        formula=None, bounds=None, caption=caption, shape_inputs=(), gradient=gradient,
     )  # fmt: skip
 
 

@@ -9,10 +9,10 @@ from nbglcnn.codegen.builder import Builder
 from nbglcnn.graph import Node
 from nbglcnn.ops.elementwise import operands_of
 from nbglcnn.ops.gradient_builder import GradientBuilder
-from nbglcnn.ops.norm_gradient import per_channel
+from nbglcnn.ops.norm_gradient import reshape_per_channel
 from nbglcnn.ops.operator import KnownValues, Operator, Shape
 from nbglcnn.ops.receptive_field import full_fields
-from nbglcnn.ops.reduce import VARIANCE, draw_reduction, tensor_for_axes
+from nbglcnn.ops.reduce import VARIANCE_KIND, draw_reduction, tensor_for_axes
 
 
 def _shapes(facts: KnownValues, node: Node) -> list[Shape]:
@@ -25,17 +25,17 @@ def _lower(b: Builder, node: Node) -> None:
     tensor, along = tensor_for_axes(b, x, axes)
     n, c, h, w = (1 if axis in along else n for axis, n in enumerate(tensor.layout.nchw))
     given = mean.to_nchw(b, (n, c, h, w))
-    draw_reduction(b, tensor, along, VARIANCE, reference=given, value=node.outputs[0])
+    draw_reduction(b, tensor, along, VARIANCE_KIND, reference=given, value=node.outputs[0])
 
 
-def _gradient(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def _gradient(builder: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """2 (x − mean) / n; the mean gets none, because deviations from the mean sum to 0."""
     x, mean = node.inputs
-    shape = rules.shape(x)
+    shape = builder.shape(x)
     rank, joined = len(shape), math.prod(shape) // max(1, shape[1])
-    slope = rules.apply_glsl(
-        "return (a - b) * c * u_share;", x, per_channel(rules, mean, rank),
-        per_channel(rules, dy[0], rank), share=2 / max(1, joined),
+    slope = builder.apply_glsl(
+        "return (a - b) * c * u_share;", x, reshape_per_channel(builder, mean, rank),
+        reshape_per_channel(builder, dy[0], rank), share=2 / max(1, joined),
     )  # fmt: skip
     return [slope, ""]
 

@@ -15,7 +15,7 @@ from nbglcnn.graph import Node
 from nbglcnn.ops import broadcast_gradient as slopes
 from nbglcnn.ops.elementwise import Operand, broadcast_shape, draw_elementwise, operands_of
 from nbglcnn.ops.masks import exclude_masked
-from nbglcnn.ops.movement import needs_constant
+from nbglcnn.ops.movement import constant_input_check
 from nbglcnn.ops.operator import (
     AttributeCheck,
     GradientRule,
@@ -29,7 +29,7 @@ from nbglcnn.ops.operator import (
     one_of,
     same_shape,
 )
-from nbglcnn.ops.pointwise import SELECT
+from nbglcnn.ops.pointwise import SELECT_GLSL
 from nbglcnn.ops.receptive_field import (
     NEGLIGIBLE_WEIGHT,
     OperatorField,
@@ -50,18 +50,18 @@ def _per_lane(function: str, *helpers: str) -> str:
     return "\n".join([*helpers, f"vec4 combine(vec4 a, vec4 b) {{ return vec4({lanes}); }}"])
 
 
-def _binary_function(body: str, *helpers: str) -> str:
-    return "\n".join([SELECT, *helpers, f"vec4 combine(vec4 a, vec4 b) {{ {body} }}"])
+def _binary_glsl(body: str, *helpers: str) -> str:
+    return "\n".join([SELECT_GLSL, *helpers, f"vec4 combine(vec4 a, vec4 b) {{ {body} }}"])
 
 
-def _unary_function(body: str, *helpers: str) -> str:
-    return "\n".join([SELECT, *helpers, f"vec4 combine(vec4 a) {{ {body} }}"])
+def _unary_glsl(body: str, *helpers: str) -> str:
+    return "\n".join([SELECT_GLSL, *helpers, f"vec4 combine(vec4 a) {{ {body} }}"])
 
 
-ADD = _binary_function("return a + b;")
-MULTIPLY = _binary_function("return a * b;")
-DIVIDE = _binary_function("return a / b;")
-SCALE = GlslFunction(_unary_function("return a / u_count;"), "float count")
+ADD_GLSL = _binary_glsl("return a + b;")
+MULTIPLY_GLSL = _binary_glsl("return a * b;")
+DIVIDE_GLSL = _binary_glsl("return a / b;")
+DIVIDE_BY_COUNT_FUNCTION = GlslFunction(_unary_glsl("return a / u_count;"), "float count")
 
 
 def _shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
@@ -82,37 +82,39 @@ def is_integer_value(b: Builder, value: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _LowerFunction:
+class _FunctionLowering:
     """Lower a node to one function for floats and, if it differs, another for integers.
 
-    `wrapping` is GLSL's integer operator for types of up to 32 bits, so that overflow wraps around
-    as in PyTorch and ONNX Runtime.
+    `wrapping_operator` is GLSL's integer operator for types of up to 32 bits, so that overflow
+    wraps around as in PyTorch and ONNX Runtime.
     """
 
-    floats: str
-    integers: str = ""
-    wrapping: str = ""
+    float_glsl: str
+    integer_glsl: str = ""
+    wrapping_operator: str = ""
 
     def __call__(self, b: Builder, node: Node) -> None:
         """Lower a node to one pass."""
-        whole = bool(self.integers) and is_integer_value(b, node.inputs[0])
-        function = self.integers if whole else self.floats
-        if self.wrapping and (
-            own := _WRAPPING_FUNCTIONS.get(b.graph.values[node.inputs[0]].dtype.name)
+        whole = bool(self.integer_glsl) and is_integer_value(b, node.inputs[0])
+        function = self.integer_glsl if whole else self.float_glsl
+        if self.wrapping_operator and (
+            own := _WRAPPING_GLSL_BY_DTYPE.get(b.graph.values[node.inputs[0]].dtype.name)
         ):
-            function = own.format(sign=self.wrapping)
+            function = own.format(sign=self.wrapping_operator)
         draw_elementwise(b, operands_of(b, *node.inputs), function, value=node.outputs[0])
 
 
 # For signed integers. 2147483520 is the largest float below 2^31. The shifts extend the sign.
-_WRAP_SIGNED = (
+_WRAP_SIGNED_GLSL = (
     "ivec4 exact(vec4 v) {{ return ivec4(min(v, vec4(2147483520.0))); }}\n"
     "vec4 combine(vec4 a, vec4 b) {{ return vec4((exact(a) {sign} exact(b)) << %d >> %d); }}"
 )
-_WRAP_UNSIGNED = "vec4 combine(vec4 a, vec4 b) {{ return vec4((uvec4(a) {sign} uvec4(b)) & %du); }}"
-_WRAPPING_FUNCTIONS: Mapping[str, str] = {
-    **{f"int{bits}": _WRAP_SIGNED % (32 - bits, 32 - bits) for bits in (8, 16, 32)},
-    **{f"uint{bits}": _WRAP_UNSIGNED % (2**bits - 1) for bits in (8, 16)},
+_WRAP_UNSIGNED_GLSL = (
+    "vec4 combine(vec4 a, vec4 b) {{ return vec4((uvec4(a) {sign} uvec4(b)) & %du); }}"
+)
+_WRAPPING_GLSL_BY_DTYPE: Mapping[str, str] = {
+    **{f"int{bits}": _WRAP_SIGNED_GLSL % (32 - bits, 32 - bits) for bits in (8, 16, 32)},
+    **{f"uint{bits}": _WRAP_UNSIGNED_GLSL % (2**bits - 1) for bits in (8, 16)},
 }
 
 
@@ -120,10 +122,10 @@ def _constant_factor(facts: KnownValues, node: Node) -> tuple[int, float] | None
     """The position and value of an input that is one constant number; None if there is none."""
     output = broadcast_shape(*(facts.shape(value) for value in node.inputs))
     for position, other in enumerate(reversed(node.inputs)):
-        data = facts.constant(node.inputs[position])
+        data = facts.constant_data(node.inputs[position])
         if data is None or data.size != 1 or data.dtype.kind != "f" or not np.isfinite(data).all():
             continue
-        if facts.constant(other) is None and facts.shape(other) == output:
+        if facts.constant_data(other) is None and facts.shape(other) == output:
             return position, float(data.reshape(()))
     return None
 
@@ -153,14 +155,16 @@ def _variadic_explanation(facts: KnownValues, node: Node) -> ExplanationKind:
     return "elementwise" if len(node.inputs) <= len(OPERAND_NAMES) else "nothing"
 
 
-def _variadic_formula(start: str, last: str = "{}") -> Callable[[KnownValues, Node], str]:
+def _variadic_formula(
+    pair_template: str, result_template: str = "{}"
+) -> Callable[[KnownValues, Node], str]:
     """Make a rule for the formula of any number of operands, combined two at a time."""
 
     def formula(_facts: KnownValues, node: Node) -> str:
         text = OPERAND_NAMES[0]
         for name in OPERAND_NAMES[1 : len(node.inputs)]:
-            text = start.format(text, name)
-        return last.format(text, len(node.inputs))
+            text = pair_template.format(text, name)
+        return result_template.format(text, len(node.inputs))
 
     return formula
 
@@ -193,13 +197,13 @@ def binary_operator(
     name: str,
     doc: str,
     function: str,
-    integers: str = "",
+    integer_glsl: str = "",
     role: Role = "head",
     *,
     receptive_field: ReceptiveFieldRule = elementwise_fields,
     explanation: ExplanationKind = "elementwise",
     sign: str = "",
-    wrapping: str = "",
+    wrapping_operator: str = "",
     formula: str = "",
     caption: str | None = None,
     gradient: GradientRule | str,
@@ -208,9 +212,9 @@ def binary_operator(
 
     `sign`: the operator's symbol in a formula. An operator with a `sign` counts as a function of
     one number if the other operand is a constant number. `formula`: the formula in a, b and c, if
-    there is no `sign`. `wrapping`: GLSL's operator for integers of up to 32 bits.
+    there is no `sign`. `wrapping_operator`: GLSL's operator for integers of up to 32 bits.
     """
-    lower = _LowerFunction(function, integers, wrapping)
+    lower = _FunctionLowering(function, integer_glsl, wrapping_operator)
     known = _arithmetic_formula(sign) if sign else attribute_formula(formula) if formula else None
     return elementwise_operator(
         name, doc, lower, role, receptive_field=receptive_field, caption=caption, gradient=gradient,
@@ -218,7 +222,7 @@ def binary_operator(
     )  # fmt: skip
 
 
-comparison_operator = partial(binary_operator, gradient=slopes.NO_BOOLEAN_GRADIENT)
+comparison_operator = partial(binary_operator, gradient=slopes.NO_BOOLEAN_GRADIENT_REASON)
 
 
 def _lower_variadic(function: str, mean: bool = False) -> Callable[[Builder, Node], None]:
@@ -235,7 +239,11 @@ def _lower_variadic(function: str, mean: bool = False) -> Callable[[Builder, Nod
             result = Operand(shape, tensor=tensor)
         if mean:
             draw_elementwise(
-                b, [result], SCALE, value=node.outputs[0], uniforms={"count": len(node.inputs)}
+                b,
+                [result],
+                DIVIDE_BY_COUNT_FUNCTION,
+                value=node.outputs[0],
+                uniforms={"count": len(node.inputs)},
             )
         elif not rest:
             b.bind(node.outputs[0], b.stored_tensor(node.inputs[0]))
@@ -244,12 +252,12 @@ def _lower_variadic(function: str, mean: bool = False) -> Callable[[Builder, Nod
 
 
 def _lower_modulo(b: Builder, node: Node) -> None:
-    function = FMOD if int_attr(node, "fmod", 0) else MODULO
+    function = FMOD_GLSL if int_attr(node, "fmod", 0) else MODULO_GLSL
     draw_elementwise(b, operands_of(b, *node.inputs), function, value=node.outputs[0])
 
 
-FMOD = _binary_function("return remainder(a, b);", REMAINDER_GLSL)
-MODULO = _binary_function(
+FMOD_GLSL = _binary_glsl("return remainder(a, b);", REMAINDER_GLSL)
+MODULO_GLSL = _binary_glsl(
     "vec4 r = remainder(a, b);"
     " return vec4(modulo(r.x, b.x), modulo(r.y, b.y), modulo(r.z, b.z), modulo(r.w, b.w));",
     REMAINDER_GLSL,
@@ -269,12 +277,12 @@ def _prelu_problem(facts: KnownValues, node: Node) -> str | None:
 def _lower_is_inf(b: Builder, node: Node) -> None:
     wanted = {name: int_attr(node, f"detect_{name}", 1) for name in ("positive", "negative")}
     draw_elementwise(
-        b, operands_of(b, node.inputs[0]), ISINF, value=node.outputs[0], uniforms=wanted
+        b, operands_of(b, node.inputs[0]), ISINF_FUNCTION, value=node.outputs[0], uniforms=wanted
     )
 
 
-ISINF = GlslFunction(
-    _unary_function(
+ISINF_FUNCTION = GlslFunction(
+    _unary_glsl(
         "return select(is_inf(a), select(lessThan(a, vec4(0.0)), vec4(u_negative),"
         " vec4(u_positive)), vec4(0.0));",
         NAN_GLSL,
@@ -283,20 +291,25 @@ ISINF = GlslFunction(
 )
 
 
-def _comparison_function(condition: str) -> str:
-    return _binary_function(f"return select({condition}(a, b), vec4(1.0), vec4(0.0));")
+def _comparison_glsl(condition: str) -> str:
+    return _binary_glsl(f"return select({condition}(a, b), vec4(1.0), vec4(0.0));")
 
 
-PRELU = _binary_function("return select(lessThan(a, vec4(0.0)), a * b, a);")
-WHERE = "\n".join([
-    SELECT,
+PRELU_GLSL = _binary_glsl("return select(lessThan(a, vec4(0.0)), a * b, a);")
+WHERE_GLSL = "\n".join([
+    SELECT_GLSL,
     "vec4 combine(vec4 a, vec4 b, vec4 c) { return select(notEqual(a, vec4(0.0)), b, c); }",
 ])  # fmt: skip
 
 
-def _where_fields(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
+def _where_receptive_fields(
+    facts: KnownValues, node: Node, output_index: int
+) -> list[OperatorField | None]:
     """Exclude elements that a constant condition doesn't select."""
-    found, known = elementwise_fields(facts, node, position), facts.constant(node.inputs[0])
+    found, known = (
+        elementwise_fields(facts, node, output_index),
+        facts.constant_data(node.inputs[0]),
+    )
     if known is not None:
         condition = known.astype(bool)
         for k, mask in ((1, condition), (2, ~condition)):
@@ -304,11 +317,13 @@ def _where_fields(facts: KnownValues, node: Node, position: int) -> list[Operato
     return found
 
 
-def _product_fields(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
+def _product_receptive_fields(
+    facts: KnownValues, node: Node, output_index: int
+) -> list[OperatorField | None]:
     """Exclude elements with a zero factor, like pixels with zero interpolation weight."""
-    found = elementwise_fields(facts, node, position)
+    found = elementwise_fields(facts, node, output_index)
     for k, name in enumerate(reversed(node.inputs)):
-        factors = facts.constant(name)
+        factors = facts.constant_data(name)
         if factors is not None and factors.any():
             size = np.abs(factors)
             exclude_masked(facts, node, found, k, size > NEGLIGIBLE_WEIGHT * size.max())
@@ -316,7 +331,7 @@ def _product_fields(facts: KnownValues, node: Node, position: int) -> list[Opera
 
 
 # One triangle of each matrix: the upper if `upper` is 1, else the lower.
-TRILU = FragmentShader("triangle", """
+TRILU_SHADER = FragmentShader("triangle", """
 float source(ivec4 at) {
   int e = ((at.x * u.o.nchw.y + at.y) * u.o.nchw.z + at.z) * u.o.nchw.w + at.w;
   int line = e / u_columns, beyond = e - line * u_columns - line % u_rows - u_diagonal;
@@ -334,18 +349,26 @@ def _diagonal(facts: KnownValues, node: Node) -> int:
 def _lower_trilu(b: Builder, node: Node) -> None:
     x = b.stored_tensor(node.inputs[0])
     rows, columns = b.shape(node.inputs[0])[-2:]
-    output = b.scratch(b.layout(x.layout.nchw), x)
+    output = b.create_scratch_tensor(b.layout(x.layout.nchw), x)
     numbers = {"diagonal": _diagonal(b, node), "upper": int_attr(node, "upper", 1)}
-    b.draw(TRILU, output, [x], uniforms={"rows": rows, "columns": columns, **numbers}, fetches=16)
+    b.draw(
+        TRILU_SHADER,
+        output,
+        [x],
+        uniforms={"rows": rows, "columns": columns, **numbers},
+        fetches=16,
+    )
     b.bind(node.outputs[0], output)
 
 
-def _trilu_fields(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
+def _trilu_receptive_fields(
+    facts: KnownValues, node: Node, output_index: int
+) -> list[OperatorField | None]:
     """Exclude elements that the triangle sets to zero."""
     *others, rows, columns = facts.shape(node.inputs[0])
     beyond = np.arange(columns) - np.arange(rows)[:, None] - _diagonal(facts, node)
     kept = beyond >= 0 if int_attr(node, "upper", 1) else beyond <= 0
-    found = [*elementwise_fields(facts, node, position)[:1], *[None] * (len(node.inputs) - 1)]
+    found = [*elementwise_fields(facts, node, output_index)[:1], *[None] * (len(node.inputs) - 1)]
     exclude_masked(facts, node, found, 0, np.broadcast_to(kept, (*others, rows, columns)))
     return found
 
@@ -356,10 +379,10 @@ def _trilu_formula(facts: KnownValues, node: Node) -> str:
 
 
 def _predicate_operator(name: str, doc: str, function: str, formula: str) -> Operator:
-    lower, told = _LowerFunction(function), attribute_formula(formula)
+    lower, told = _FunctionLowering(function), attribute_formula(formula)
     return elementwise_operator(
         name, doc, lower, shapes=same_shape, check=no_problem, explanation="elementwise",
-        formula=told, gradient=slopes.NO_BOOLEAN_GRADIENT,
+        formula=told, gradient=slopes.NO_BOOLEAN_GRADIENT_REASON,
     )  # fmt: skip
 
 
@@ -374,15 +397,20 @@ def _is_inf_formula(_facts: KnownValues, node: Node) -> str:
 
 
 OPERATORS = [
-    binary_operator("Add", "Adds two tensors.", ADD, role="merges", explanation="sum", caption="+",
-                    wrapping="+", gradient=slopes.add),
+    binary_operator("Add", "Adds two tensors.", ADD_GLSL, role="merges", explanation="sum",
+        caption="+",
+                    wrapping_operator="+", gradient=slopes.add),
     binary_operator("Sub", "Subtracts the second tensor from the first.",
-                    _binary_function("return a - b;"),
-                    role="merges", sign="-", wrapping="-", caption="−", gradient=slopes.subtract),
-    binary_operator("Mul", "Multiplies two tensors element by element.", MULTIPLY, role="merges",
-                    receptive_field=_product_fields, sign="*", wrapping="*", caption="×",
+                    _binary_glsl("return a - b;"),
+                    role="merges", sign="-", wrapping_operator="-", caption="−",
+                    gradient=slopes.subtract),
+    binary_operator("Mul", "Multiplies two tensors element by element.", MULTIPLY_GLSL,
+        role="merges",
+                    receptive_field=_product_receptive_fields, sign="*", wrapping_operator="*",
+                    caption="×",
                     gradient=slopes.multiply),
-    binary_operator("Div", "Divides the first tensor by the second; integers toward zero.", DIVIDE,
+    binary_operator("Div", "Divides the first tensor by the second; integers toward zero.",
+        DIVIDE_GLSL,
                     _per_lane("quotient", QUOTIENT_GLSL), role="merges", sign="/", caption="÷",
                     gradient=slopes.divide),
     binary_operator("Pow", "Raises the first tensor to the power of the second.",
@@ -393,50 +421,51 @@ OPERATORS = [
                          _lower_modulo, attributes={"fmod": one_of(0, 1)},
                          explanation="elementwise",
                          formula=_modulo_formula, gradient=slopes.modulo),
-    elementwise_operator("Sum", "Adds any number of tensors.", _lower_variadic(ADD), "merges",
+    elementwise_operator("Sum", "Adds any number of tensors.", _lower_variadic(ADD_GLSL), "merges",
                          explanation="sum", caption="+", gradient=slopes.add),
     elementwise_operator("Mean", "The mean of any number of tensors.",
-                         _lower_variadic(ADD, mean=True), "merges",
+                         _lower_variadic(ADD_GLSL, mean=True), "merges",
                          explanation=_variadic_explanation,
                          formula=_variadic_formula("{} + {}", "({}) / {}"), gradient=slopes.mean),
     elementwise_operator("Max", "The largest of any number of tensors, element by element.",
-                         _lower_variadic(_binary_function("return larger(a, b);", NAN_GLSL)),
+                         _lower_variadic(_binary_glsl("return larger(a, b);", NAN_GLSL)),
                          "merges", explanation=_variadic_explanation,
                          formula=_variadic_formula("max({}, {})"), gradient=slopes.max_min),
     elementwise_operator("Min", "The smallest of any number of tensors, element by element.",
-                         _lower_variadic(_binary_function("return smaller(a, b);", NAN_GLSL)),
+                         _lower_variadic(_binary_glsl("return smaller(a, b);", NAN_GLSL)),
                          "merges", explanation=_variadic_explanation,
                          formula=_variadic_formula("min({}, {})"), gradient=slopes.max_min),
     Operator("PRelu", "Like LeakyRelu, with a learned slope, mostly one per channel.", _shape,
-             _LowerFunction(PRELU), {}, _prelu_problem, role="follows",
+             _FunctionLowering(PRELU_GLSL), {}, _prelu_problem, role="follows",
              receptive_field=elementwise_fields, explanation="slope",
              formula=attribute_formula("where(x < 0, slope * x, x)"), bounds=None, caption="PReLU",
              shape_inputs=(), gradient=slopes.glsl_rule(
                  "return select(greaterThan(a, vec4(0.0)), c, b * c);",
                  "return select(greaterThan(a, vec4(0.0)), vec4(0.0), a * c);")),
-    comparison_operator("Equal", "1 where both are equal.", _comparison_function("equal"),
+    comparison_operator("Equal", "1 where both are equal.", _comparison_glsl("equal"),
                         formula="where(a == b, 1, 0)"),
     comparison_operator("Greater", "1 where the first is greater.",
-                        _comparison_function("greaterThan"), formula="where(a > b, 1, 0)"),
+                        _comparison_glsl("greaterThan"), formula="where(a > b, 1, 0)"),
     comparison_operator("GreaterOrEqual", "1 where the first is not less.",
-                        _comparison_function("greaterThanEqual"), formula="where(a >= b, 1, 0)"),
-    comparison_operator("Less", "1 where the first is less.", _comparison_function("lessThan"),
+                        _comparison_glsl("greaterThanEqual"), formula="where(a >= b, 1, 0)"),
+    comparison_operator("Less", "1 where the first is less.", _comparison_glsl("lessThan"),
                         formula="where(a < b, 1, 0)"),
     comparison_operator("LessOrEqual", "1 where the first is at most the second.",
-                        _comparison_function("lessThanEqual"), formula="where(a <= b, 1, 0)"),
-    comparison_operator("And", "1 where both are true.", _binary_function("return a * b;"),
+                        _comparison_glsl("lessThanEqual"), formula="where(a <= b, 1, 0)"),
+    comparison_operator("And", "1 where both are true.", _binary_glsl("return a * b;"),
                         formula="a * b"),
-    comparison_operator("Or", "1 where either is true.", _binary_function("return max(a, b);"),
+    comparison_operator("Or", "1 where either is true.", _binary_glsl("return max(a, b);"),
                         formula="max(a, b)"),
-    comparison_operator("Xor", "1 where only one is true.", _binary_function("return abs(a - b);"),
+    comparison_operator("Xor", "1 where only one is true.", _binary_glsl("return abs(a - b);"),
                         formula="abs(a - b)"),
-    binary_operator("Where", "The second tensor where the first is true, else the third.", WHERE,
-                    receptive_field=_where_fields, formula="where(a != 0, b, c)",
+    binary_operator("Where", "The second tensor where the first is true, else the third.",
+        WHERE_GLSL,
+                    receptive_field=_where_receptive_fields, formula="where(a != 0, b, c)",
                     gradient=slopes.where),
-    _predicate_operator("Not", "1 where the input is false.", _unary_function("return 1.0 - a;"),
+    _predicate_operator("Not", "1 where the input is false.", _unary_glsl("return 1.0 - a;"),
                         "1 - a"),
     _predicate_operator("IsNaN", "1 where the input is not a number.",
-                        _unary_function("return select(is_nan(a), vec4(1.0), vec4(0.0));",
+                        _unary_glsl("return select(is_nan(a), vec4(1.0), vec4(0.0));",
                                         NAN_GLSL),
                         "where(a == a, 0, 1)"),
     elementwise_operator("IsInf", "1 where the input is infinite.", _lower_is_inf,
@@ -444,10 +473,11 @@ OPERATORS = [
                          attributes={"detect_negative": one_of(0, 1),
                                      "detect_positive": one_of(0, 1)},
                          check=no_problem, explanation="elementwise", formula=_is_inf_formula,
-                         gradient=slopes.NO_BOOLEAN_GRADIENT),
+                         gradient=slopes.NO_BOOLEAN_GRADIENT_REASON),
     Operator("Trilu", "Keeps each matrix above or below a diagonal; the rest becomes 0.",
-             same_shape, _lower_trilu, {"upper": one_of(0, 1)}, needs_constant(1, "k"),
+             same_shape, _lower_trilu, {"upper": one_of(0, 1)}, constant_input_check(1, "k"),
              role="follows",
-             receptive_field=_trilu_fields, explanation="pointwise", formula=_trilu_formula,
+             receptive_field=_trilu_receptive_fields, explanation="pointwise",
+             formula=_trilu_formula,
              bounds=None, caption=None, shape_inputs=(1,), gradient=slopes.trilu),
 ]  # fmt: skip

@@ -32,10 +32,10 @@ from nbglcnn.ops.strided import contiguous_view, gather_strided, view_index_map
 from nbglcnn.plan.layout import NCHW, storage_nchw
 from nbglcnn.plan.schema import IndexMap
 
-CONCAT = FragmentShader("concat", shader_source("concat.glsl"), uniform_slots="ivec4 starts")
-CONCAT_BLOCKS = replace(CONCAT, has_pixel_function=False)
+CONCAT_SHADER = FragmentShader("concat", shader_source("concat.glsl"), uniform_slots="ivec4 starts")
+CONCAT_BLOCKS_SHADER = replace(CONCAT_SHADER, has_pixel_function=False)
 MAX_INPUTS = 4  # inputs of one pass
-ABSENT_START = 2**30  # start of an absent input
+ABSENT_INPUT_START = 2**30  # start of an absent input
 
 
 def _nchw_shapes(shapes: Sequence[Shape], axis: int) -> tuple[list[NCHW], int]:
@@ -74,17 +74,20 @@ def draw_concat(
         sum(sizes) if k == axis else length for k, length in enumerate(tensors[0].layout.nchw)
     )
     copied = tensors[0] if activation is None else None
-    output = b.scratch(b.layout((n, c, h, w)), copied)
+    output = b.create_scratch_tensor(b.layout((n, c, h, w)), copied)
     aligned = int(all(size % 4 == 0 for size in sizes[:-1]))
     blocks = int(
         b.target.fast_kernels and axis == 1 and aligned and output.layout.block == (1, 2, 2)
     )
     function, numbers = activation_of(b, activation)
     b.draw(
-        CONCAT_BLOCKS if blocks else CONCAT,
+        CONCAT_BLOCKS_SHADER if blocks else CONCAT_SHADER,
         output,
         tensors,
-        uniforms={**numbers, "starts": [*starts, *[ABSENT_START] * (MAX_INPUTS - len(starts))]},
+        uniforms={
+            **numbers,
+            "starts": [*starts, *[ABSENT_INPUT_START] * (MAX_INPUTS - len(starts))],
+        },
         constants={"COUNT": len(tensors), "AXIS": axis, "ALIGNED": aligned, "BLOCKS": blocks},
         functions=[function],
         fetches=4 if aligned or axis != 1 else 16,
@@ -119,7 +122,7 @@ def _lower_concat(b: Builder, node: Node) -> None:
     nchw_shapes, place = _nchw_shapes([b.shape(name) for name in names], axis)
     tensors = [b.tensor(name, nchw) for name, nchw in zip(names, nchw_shapes, strict=True)]
     epilogue = b.epilogue(node)
-    b.bind(epilogue.value, draw_concat(b, tensors, place, epilogue.activation))
+    b.bind(epilogue.output_name, draw_concat(b, tensors, place, epilogue.activation))
 
 
 def _split_sizes(facts: KnownValues, node: Node) -> tuple[int, ...]:
@@ -139,7 +142,7 @@ def _split_shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
 
 
 def _split_problem(facts: KnownValues, node: Node) -> str | None:
-    if has_input(node, 1) and facts.constant(node.inputs[1]) is None:
+    if has_input(node, 1) and facts.constant_data(node.inputs[1]) is None:
         return "its sizes depend on the input; they must be constant"
     shape, axis = facts.shape(node.inputs[0]), axis_of(facts, node, 0)
     sizes = _split_sizes(facts, node)
@@ -160,19 +163,21 @@ def _lower_split(b: Builder, node: Node) -> None:
         start += size
 
 
-def _split_index_map(facts: KnownValues, node: Node, position: int) -> IndexMap:
+def _split_index_map(facts: KnownValues, node: Node, output_index: int) -> IndexMap:
     shape, axis, sizes = (
         facts.shape(node.inputs[0]),
         axis_of(facts, node, 0),
         _split_sizes(facts, node),
     )
     return view_index_map(
-        contiguous_view(shape).sliced(axis, sum(sizes[:position]), sizes[position])
+        contiguous_view(shape).sliced(axis, sum(sizes[:output_index]), sizes[output_index])
     )
 
 
-def _concat_fields(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
-    shape, axis = facts.shape(node.outputs[position]), axis_of(facts, node, 0)
+def _concat_receptive_fields(
+    facts: KnownValues, node: Node, output_index: int
+) -> list[OperatorField | None]:
+    shape, axis = facts.shape(node.outputs[output_index]), axis_of(facts, node, 0)
     found: list[OperatorField | None] = []
     start = 0
     for name in node.inputs:
@@ -186,13 +191,13 @@ def _concat_fields(facts: KnownValues, node: Node, position: int) -> list[Operat
     return found
 
 
-def _split_field(facts: KnownValues, node: Node, position: int) -> OperatorField:
+def _split_receptive_field(facts: KnownValues, node: Node, output_index: int) -> OperatorField:
     source, axis = facts.shape(node.inputs[0]), axis_of(facts, node, 0)
-    start = sum(_split_sizes(facts, node)[:position])
+    start = sum(_split_sizes(facts, node)[:output_index])
     links = [
         shifted_position(k, -start) if k == axis else same_position(k) for k in range(len(source))
     ]
-    return OperatorField(facts.shape(node.outputs[position]), source, tuple(links))
+    return OperatorField(facts.shape(node.outputs[output_index]), source, tuple(links))
 
 
 OPERATORS = [
@@ -205,7 +210,7 @@ OPERATORS = [
         _concat_problem,
         accepts_empty=True,
         role="merges",
-        receptive_field=_concat_fields,
+        receptive_field=_concat_receptive_fields,
         explanation="concatenation",
         formula=None,
         bounds=None,
@@ -222,7 +227,7 @@ OPERATORS = [
         _split_problem,
         index_map=_split_index_map,
         role="head",
-        receptive_field=first_input_fields(_split_field),
+        receptive_field=first_input_fields(_split_receptive_field),
         explanation="moved",
         formula=None,
         bounds=None,

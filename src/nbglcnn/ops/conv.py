@@ -15,10 +15,10 @@ from nbglcnn.codegen.glsl import (
     loop_problem,
     shader_source,
 )
-from nbglcnn.codegen.weights import COLUMN_GROUPS, split_kernel
+from nbglcnn.codegen.weights import COLUMN_GROUPS, split_kernel_texture
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Node
-from nbglcnn.ops.conv_gradient import conv_gradient, transposed_gradient
+from nbglcnn.ops.conv_gradient import conv_gradient, conv_transpose_gradient
 from nbglcnn.ops.operator import (
     KnownValues,
     Operator,
@@ -30,7 +30,7 @@ from nbglcnn.ops.operator import (
     int_list_attr,
     one_of,
 )
-from nbglcnn.ops.pointwise import IDENTITY, activation_of
+from nbglcnn.ops.pointwise import IDENTITY_FUNCTION, activation_of
 from nbglcnn.ops.receptive_field import window_fields
 from nbglcnn.ops.strided import contiguous_view, gather_strided
 from nbglcnn.ops.window import (
@@ -41,8 +41,8 @@ from nbglcnn.ops.window import (
     transposed_window,
     window_problem,
 )
-from nbglcnn.plan.layout import NCHW, Block, Layout, storage_nchw
-from nbglcnn.plan.schema import Recipe
+from nbglcnn.plan.layout import NCHW, Layout, PixelBlock, storage_nchw
+from nbglcnn.plan.schema import PackingRecipe
 
 
 def _conv_shader(name: str, slots: str, *files: str) -> FragmentShader:
@@ -55,21 +55,25 @@ def _conv_shader(name: str, slots: str, *files: str) -> FragmentShader:
     )
 
 
-DENSE_CONV = _conv_shader("conv", ", taps, lines, begin, end", "volume_rows", "conv")
-PATCH_CONV = _conv_shader("conv_patch", ", taps, lines, begin, end; float slope", "conv_patch")
-GROUPED_CONV = _conv_shader("grouped_conv", "", "volume_rows", "grouped_conv", "grouped_conv_main")
+DENSE_CONV_SHADER = _conv_shader("conv", ", taps, lines, begin, end", "volume_rows", "conv")
+PATCH_CONV_SHADER = _conv_shader(
+    "conv_patch", ", taps, lines, begin, end; float slope", "conv_patch"
+)
+GROUPED_CONV_SHADER = _conv_shader(
+    "grouped_conv", "", "volume_rows", "grouped_conv", "grouped_conv_main"
+)
 # Of a kernel for which further passes cannot sum the rest.
 MAX_KERNEL_ELEMENTS = MAX_LOOP_ITERATIONS // 4
-INPUT_ACTIVATIONS = {
+INPUT_ACTIVATION_CODES = {
     "Relu": 1,
     "LeakyRelu": 2,
 }  # codes in conv_patch.glsl: cheap functions that map 0 outside the map to 0
-PACK_KERNEL = FragmentShader(
+PACK_KERNEL_SHADER = FragmentShader(
     "pack_kernel", f"{COLUMN_GROUPS_GLSL}\n{shader_source('pack_kernel.glsl')}",
     uniform_slots="int inputs, outputs, groups, taps; ivec3 steps; int lines; float factor",
 )  # fmt: skip
-PACK_KERNEL_TEXELS = replace(
-    PACK_KERNEL, source=f"{COLUMN_GROUPS_GLSL}\n{shader_source('pack_kernel_texels.glsl')}"
+PACK_KERNEL_TEXELS_SHADER = replace(
+    PACK_KERNEL_SHADER, source=f"{COLUMN_GROUPS_GLSL}\n{shader_source('pack_kernel_texels.glsl')}"
 )
 
 
@@ -81,7 +85,7 @@ class Convolution:
     input_nchw: NCHW
     window: SlidingWindow
     groups: int
-    channels: int  # output channels
+    output_channels: int  # output channels
     kernel_shape: NCHW  # weight shape for the packer
     transposed: bool = False
     pack_options: Mapping[str, object] = field(default_factory=dict)
@@ -89,7 +93,7 @@ class Convolution:
     @property
     def group_channels(self) -> tuple[int, int]:
         """Input and output channels of one group."""
-        return self.input_nchw[1] // self.groups, self.channels // self.groups
+        return self.input_nchw[1] // self.groups, self.output_channels // self.groups
 
     @property
     def is_depthwise(self) -> bool:
@@ -103,19 +107,21 @@ class Convolution:
         return self.groups == 1 or self.is_depthwise or (each_in % 4 == 0 and each_out % 4 == 0)
 
 
-def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1.0) -> None:
-    """Add the passes of a convolution with its fused epilogue; `factor` multiplies the bias."""
+def draw_convolution(b: Builder, conv: Convolution, bias: str, bias_factor: float = 1.0) -> None:
+    """Add a convolution's passes with its fused epilogue; `bias_factor` scales the bias."""
     node = conv.node
     epilogue = b.epilogue(node)
-    x, output, input_activation = _input_and_output(b, conv, epilogue.value)
+    x, output, input_activation = _input_and_output(b, conv, epilogue.output_name)
     residual = (
-        b.tensor(epilogue.residual, output.layout.nchw) if epilogue.residual else b.zero_tensor()
+        b.tensor(epilogue.residual_name, output.layout.nchw)
+        if epilogue.residual_name
+        else b.zero_tensor()
     )
-    inputs = [x, _bias_tensor(b, conv, bias, factor), residual]
+    inputs = [x, _bias_tensor(b, conv, bias, bias_factor), residual]
     constants = {
         "TRANSPOSED": int(conv.transposed),
         "BIAS": int(bool(bias) or epilogue.normalization is not None),
-        "RESIDUAL": (2 if residual.layout == output.layout else 1) if epilogue.residual else 0,
+        "RESIDUAL": (2 if residual.layout == output.layout else 1) if epilogue.residual_name else 0,
         "DEPTH": int(conv.window.is_3d),
     }
     function, given = activation_of(b, epilogue.activation)
@@ -128,9 +134,9 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
         patch = _patch_constants(b, conv, output.layout.block, x.layout)
         if patch is not None:
             patch["BEFORE"] = (
-                INPUT_ACTIVATIONS[input_activation.op] if input_activation is not None else 0
+                INPUT_ACTIVATION_CODES[input_activation.op] if input_activation is not None else 0
             )
-        each, sheets = split_kernel(each_in, conv.channels, taps)
+        each, sheets = split_kernel_texture(each_in, conv.output_channels, taps)
         sizes = {"inputs": in_groups, "outputs": per_group, "taps": taps, "lines": each * taps}
         constants |= {
             "SHEETS": int(sheets > 1),
@@ -139,30 +145,31 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
         }
         weights = _dense_weights(b, conv)
         slope = {} if patch is None else {"slope": _negative_slope(input_activation)}
-        for begin, end in channel_chunks(in_groups, taps):
+        for begin, end in channel_group_ranges(in_groups, taps):
             last = end == in_groups
-            sum_of = output if last else b.scratch(output.layout)
+            sum_of = output if last else b.create_scratch_tensor(output.layout)
             b.draw(
-                DENSE_CONV if patch is None else PATCH_CONV, sum_of, inputs, [weights],
+                DENSE_CONV_SHADER if patch is None else PATCH_CONV_SHADER, sum_of, inputs,
+                [weights],
                 uniforms={
                     **window, **sizes, **slope, "begin": begin, "end": end,
                     **(given if last else {}),
                 },
-                constants=constants, functions=[function if last else IDENTITY],
+                constants=constants, functions=[function if last else IDENTITY_FUNCTION],
                 fetches=(5 if conv.is_depthwise else 8 * (end - begin)) * reads + 8,
             )  # fmt: skip
             inputs[2], constants = sum_of, constants | {"BIAS": 0, "RESIDUAL": 2}
         return
     inputs.append(_grouped_weights(b, conv))
     b.draw(
-        GROUPED_CONV, output, inputs,
+        GROUPED_CONV_SHADER, output, inputs,
         uniforms={**window, "inputs": each_in, "outputs": each_out, **given},
         constants=constants, functions=[function],
         fetches=20 * reads * each_in + 8,
     )  # fmt: skip
 
 
-def channel_chunks(groups: int, taps: int) -> list[tuple[int, int]]:
+def channel_group_ranges(groups: int, taps: int) -> list[tuple[int, int]]:
     """Ranges (begin, end) of input channel groups, one for each pass of conv.glsl."""
     # A tap has two nested loops. The outer loop iterates once per row of tiles, at worst once per
     # group. The inner loop then iterates twice, the second time to terminate.
@@ -187,8 +194,8 @@ def _input_and_output(
     if conv.window.is_3d:
         # Rows of several slices are stacked vertically, so only columns have phases.
         height, sy = height * conv.window.output_shape[0], 1
-    phase = (n, conv.channels, -(-height // sy), -(-width // sx))
-    block = b.block(phase, slices=conv.window.is_3d)
+    phase = (n, conv.output_channels, -(-height // sy), -(-width // sx))
+    block = b.choose_block(phase, slices=conv.window.is_3d)
     x, input_activation = _read_input(b, conv, block)
     if block[0] > 1 and x.layout.block[0] != block[0]:
         # Images that share a texel stack in the output must share one in the input as well.
@@ -196,11 +203,11 @@ def _input_and_output(
             x = b.tensor(conv.node.inputs[0], conv.input_nchw, block)
         else:
             block = (1, 1, 1)
-    layout = Layout((n, conv.channels, height, width), block, (sy, sx))
-    return x, b.output(value, layout), input_activation
+    layout = Layout((n, conv.output_channels, height, width), block, (sy, sx))
+    return x, b.create_output(value, layout), input_activation
 
 
-def _read_input(b: Builder, conv: Convolution, block: Block) -> tuple[Tensor, Node | None]:
+def _read_input(b: Builder, conv: Convolution, block: PixelBlock) -> tuple[Tensor, Node | None]:
     """The input, or its unary node's own input if the shader can apply that node while reading."""
     name = conv.node.inputs[0]
     input_activation = b.deferred_node(name)
@@ -214,7 +221,7 @@ def _read_input(b: Builder, conv: Convolution, block: Block) -> tuple[Tensor, No
     return b.tensor(name, conv.input_nchw), None
 
 
-def _kernel_recipe(b: Builder, conv: Convolution, packer: str) -> Recipe:
+def _kernel_recipe(b: Builder, conv: Convolution, packer: str) -> PackingRecipe:
     """The packing recipe of a constant kernel, multiplied by a fused BatchNormalization."""
     norm = b.epilogue(conv.node).normalization
     options: dict[str, object] = {**conv.pack_options, "shape": conv.kernel_shape}
@@ -224,15 +231,15 @@ def _kernel_recipe(b: Builder, conv: Convolution, packer: str) -> Recipe:
         options["epsilon"] = float_attr(norm, "epsilon", 1e-5)
     if conv.transposed:
         options["transposed_groups"] = conv.groups
-    return Recipe(packer, tuple(sources), options)
+    return PackingRecipe(packer, tuple(sources), options)
 
 
 def _dense_weights(b: Builder, conv: Convolution) -> int:
     """The weight texture for conv.glsl: packed on upload, or by a pass if weights are computed."""
     name = conv.node.inputs[1]
-    if b.constant(name) is not None:
+    if b.constant_data(name) is not None:
         return b.weight_texture(_kernel_recipe(b, conv, "conv"))
-    inputs, outputs = conv.input_nchw[1] // conv.groups, conv.channels // conv.groups
+    inputs, outputs = conv.input_nchw[1] // conv.groups, conv.output_channels // conv.groups
     taps = math.prod(conv.window.kernel)
     steps = (outputs * taps, taps) if conv.transposed else (taps, inputs * taps)
     return pack_computed_kernel(
@@ -245,7 +252,7 @@ def pack_computed_kernel(
     weights: Tensor,
     inputs: int,
     outputs: int,
-    steps: tuple[int, int],
+    strides: tuple[int, int],
     *,
     taps: int = 1,
     groups: int = 1,
@@ -253,12 +260,13 @@ def pack_computed_kernel(
 ) -> int:
     """Pack computed weights as `weights.conv_texture` packs constant weights, times `factor`.
 
-    `inputs` and `outputs` are counts per group. `steps` are the strides in elements between inputs
-    and between outputs. The stride between groups is the size of a group, and between taps 1.
+    `inputs` and `outputs` are counts per group. `strides` are the strides in elements between
+    inputs and between outputs. The stride between groups is the size of a group, and between taps
+    1.
     """
     columns = min(-(-inputs // 4), COLUMN_GROUPS)
     parts = -(-inputs // (4 * columns))
-    each, sheets = split_kernel(inputs, outputs * groups, taps)
+    each, sheets = split_kernel_texture(inputs, outputs * groups, taps)
     layers = sheets if sheets <= 2 else 4
     if sheets > layers:
         raise UnsupportedModel(
@@ -268,29 +276,31 @@ def pack_computed_kernel(
     layout = Layout((layers, 4, parts * each * taps, 4 * columns), (layers, 1, 1))
     # Never in strips: conv.glsl reads the texture directly.
     packed = Tensor(b.create_texture(*layout.size), layout)
-    orientation = _kernel_orientation(weights.layout.nchw, inputs, outputs, steps, taps, groups)
+    orientation = _kernel_read_constants(
+        weights.layout.nchw, inputs, outputs, strides, taps, groups
+    )
     b.draw(
-        PACK_KERNEL if orientation is None else PACK_KERNEL_TEXELS, packed, [weights],
+        PACK_KERNEL_SHADER if orientation is None else PACK_KERNEL_TEXELS_SHADER, packed, [weights],
         uniforms={
             "inputs": inputs, "outputs": outputs, "groups": groups, "taps": taps,
-            "steps": (*steps, inputs * outputs * taps), "lines": each * taps, "factor": factor,
+            "steps": (*strides, inputs * outputs * taps), "lines": each * taps, "factor": factor,
         },
         constants=orientation or {}, fetches=16,
     )  # fmt: skip
     return packed.texture
 
 
-def _kernel_orientation(
-    nchw: NCHW, inputs: int, outputs: int, steps: tuple[int, int], taps: int, groups: int
+def _kernel_read_constants(
+    nchw: NCHW, inputs: int, outputs: int, strides: tuple[int, int], taps: int, groups: int
 ) -> dict[str, int] | None:
     """The constants with which pack_kernel_texels.glsl reads this nchw; None if it can't."""
     n, c, height, width = nchw
     if height * width != taps:
         return None
-    if (n, c) == (outputs * groups, inputs) and steps == (taps, inputs * taps):
+    if (n, c) == (outputs * groups, inputs) and strides == (taps, inputs * taps):
         return {"TRANSPOSED": 0}
     apart = groups == 1 or outputs % 4 == 0
-    if apart and (n, c) == (inputs * groups, outputs) and steps == (outputs * taps, taps):
+    if apart and (n, c) == (inputs * groups, outputs) and strides == (outputs * taps, taps):
         return {"TRANSPOSED": 1}
     return None
 
@@ -298,10 +308,10 @@ def _kernel_orientation(
 def _grouped_weights(b: Builder, conv: Convolution) -> Tensor:
     """The weights for grouped_conv.glsl: a tensor of nchw (I/groups, O, KH, KW)."""
     name, groups = conv.node.inputs[1], conv.groups
-    inputs, outputs = conv.input_nchw[1] // groups, conv.channels // groups
+    inputs, outputs = conv.input_nchw[1] // groups, conv.output_channels // groups
     *rows, columns = conv.window.kernel
-    layout = Layout((inputs, conv.channels, math.prod(rows), columns))
-    if b.constant(name) is not None:
+    layout = Layout((inputs, conv.output_channels, math.prod(rows), columns))
+    if b.constant_data(name) is not None:
         return Tensor(b.weight_texture(_kernel_recipe(b, conv, "grouped")), layout)
     taps = columns * math.prod(rows)
     shape = (inputs, outputs, taps) if conv.transposed else (outputs, inputs, taps)
@@ -311,14 +321,17 @@ def _grouped_weights(b: Builder, conv: Convolution) -> Tensor:
 
 
 def _patch_constants(
-    b: Builder, conv: Convolution, block: Block, x: Layout
+    b: Builder, conv: Convolution, block: PixelBlock, x: Layout
 ) -> dict[str, int] | None:
     """The constants of conv_patch.glsl for this convolution; None if conv.glsl is used."""
     if not b.target.fast_kernels:
         return None
     window = conv.window.as_2d()
     (kh, kw), (sy, sx) = window.kernel, window.strides
-    if len(channel_chunks(-(-conv.group_channels[0] // 4), math.prod(conv.window.kernel))) > 1:
+    if (
+        len(channel_group_ranges(-(-conv.group_channels[0] // 4), math.prod(conv.window.kernel)))
+        > 1
+    ):
         return None
     if (
         block != (1, 2, 2)
@@ -379,7 +392,7 @@ def _group_loop_mode(x: Layout, groups: int) -> int:
 
 def _bias_tensor(b: Builder, conv: Convolution, bias: str, factor: float) -> Tensor:
     norm = b.epilogue(conv.node).normalization
-    layout = Layout((1, conv.channels, 1, 1))
+    layout = Layout((1, conv.output_channels, 1, 1))
     own = (bias,) if bias else ()
     if norm is not None:
         options: dict[str, object] = {
@@ -387,12 +400,14 @@ def _bias_tensor(b: Builder, conv: Convolution, bias: str, factor: float) -> Ten
             "has_bias": bool(bias),
             "factor": factor,
         }
-        return Tensor(b.weight_texture(Recipe("bias", (*own, *norm.inputs[1:5]), options)), layout)
+        return Tensor(
+            b.weight_texture(PackingRecipe("bias", (*own, *norm.inputs[1:5]), options)), layout
+        )
     if not bias:
         return b.zero_tensor()
-    if b.constant(bias) is None:
+    if b.constant_data(bias) is None:
         return b.tensor(bias, layout.nchw)
-    return Tensor(b.weight_texture(Recipe("bias", own, {"factor": factor})), layout)
+    return Tensor(b.weight_texture(PackingRecipe("bias", own, {"factor": factor})), layout)
 
 
 def _optional_input(node: Node, position: int) -> str:
@@ -525,6 +540,6 @@ OPERATORS = [
         bounds=None,
         caption="ConvT",
         shape_inputs=(),
-        gradient=transposed_gradient,
+        gradient=conv_transpose_gradient,
     ),
 ]

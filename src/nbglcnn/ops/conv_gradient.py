@@ -40,19 +40,19 @@ def _gradient_shader(name: str, *files: str) -> FragmentShader:
     )
 
 
-DENSE_GRADIENT = _gradient_shader("weight_gradient", "weight_gradient_dense")
-GROUPED_GRADIENT = _gradient_shader(
+DENSE_WEIGHT_GRADIENT_SHADER = _gradient_shader("weight_gradient", "weight_gradient_dense")
+GROUPED_WEIGHT_GRADIENT_SHADER = _gradient_shader(
     "weight_gradient_grouped", "weight_gradient_grouped", "pixel_loop_main"
 )
-SUM_PARTS = FragmentShader(
+PARTIAL_SUMS_SHADER = FragmentShader(
     "weight_gradient_sum",
     shader_source("weight_gradient_sum.glsl"),
     uniform_slots="int parts, rows",
 )
 MAX_SUM_TERMS = 8192  # per sum, so that no digits are lost
 MIN_FRAGMENTS = 2000  # enough to keep a device busy
-MAX_SMALL_MAP = 36  # positions of a map that are looked up one by one
-MIN_POSITIONS = 32  # minimum work per fragment
+MAX_SMALL_MAP_POSITIONS = 36  # positions of a map that are looked up one by one
+MIN_POSITIONS_PER_FRAGMENT = 32  # minimum work per fragment
 
 
 def _prefers_flipped_conv(window: SlidingWindow) -> bool:
@@ -66,28 +66,29 @@ def _prefers_flipped_conv(window: SlidingWindow) -> bool:
     return plain and inside and len(window.kernel) == 2 and 3 < max(window.kernel) <= 7
 
 
-def _flipped_conv(rules: GradientBuilder, w: str, dy: str, window: SlidingWindow) -> str:
+def _flipped_conv(builder: GradientBuilder, w: str, dy: str, window: SlidingWindow) -> str:
     """The input's gradient: a convolution with the flipped kernel, input and output swapped."""
     axes = (2, 3)
     least = np.iinfo(np.int64).min
-    kernel = rules.add_node(
-        "Slice", rules.transpose(w, (1, 0, 2, 3)), rules.add_int_list(-1, -1),
-        rules.add_int_list(least, least), rules.add_int_list(*axes), rules.add_int_list(-1, -1),
+    kernel = builder.add_node(
+        "Slice", builder.transpose(w, (1, 0, 2, 3)), builder.add_int_list(-1, -1),
+        builder.add_int_list(least, least), builder.add_int_list(*axes),
+        builder.add_int_list(-1, -1),
     )  # fmt: skip
     around = zip((*window.pads_begin, *window.pads_end), window.kernel * 2, strict=True)
-    return rules.add_node("Conv", dy, kernel, pads=tuple(k - 1 - p for p, k in around))
+    return builder.add_node("Conv", dy, kernel, pads=tuple(k - 1 - p for p, k in around))
 
 
-def conv_gradient(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def conv_gradient(builder: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """Conv: dx is a transposed convolution with the same weights."""
     x, w = node.inputs[:2]
-    spatial = rules.shape(x)[2:]
-    window = sliding_window(rules, node, rules.shape(w)[2:])
+    spatial = builder.shape(x)[2:]
+    window = sliding_window(builder, node, builder.shape(w)[2:])
     group = int_attr(node, "group", 1)
     dx = ""
-    if rules.needs_gradient(x) and group == 1 and _prefers_flipped_conv(window):
-        dx = _flipped_conv(rules, w, dy[0], window)
-    elif rules.needs_gradient(x):
+    if builder.needs_gradient(x) and group == 1 and _prefers_flipped_conv(window):
+        dx = _flipped_conv(builder, w, dy[0], window)
+    elif builder.needs_gradient(x):
         extra = tuple(
             n + begin + end - (d * (k - 1) + 1) - s * (o - 1)
             for n, begin, end, d, k, s, o in zip(
@@ -95,50 +96,56 @@ def conv_gradient(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequ
                 window.strides, window.output_shape, strict=True,
             )
         )  # fmt: skip
-        dx = rules.add_node(
+        dx = builder.add_node(
             "ConvTranspose", dy[0], w, group=group, strides=window.strides,
             dilations=window.dilations, pads=(*window.pads_begin, *window.pads_end),
             output_padding=extra,
         )  # fmt: skip
     return [
         dx,
-        _weight_gradient(rules, w, x, dy[0], window, group),
-        *_bias_gradient(rules, node, dy[0]),
+        _weight_gradient(builder, w, x, dy[0], window, group),
+        *_bias_gradient(builder, node, dy[0]),
     ]
 
 
-def transposed_gradient(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def conv_transpose_gradient(
+    builder: GradientBuilder, node: Node, dy: Sequence[str]
+) -> Sequence[str]:
     """ConvTranspose: dx is a convolution with the same weights."""
     x, w = node.inputs[:2]
-    window = transposed_window(rules, node, rules.shape(w)[2:])
+    window = transposed_window(builder, node, builder.shape(w)[2:])
     group = int_attr(node, "group", 1)
     dx = ""
-    if rules.needs_gradient(x):
-        dx = rules.add_node(
+    if builder.needs_gradient(x):
+        dx = builder.add_node(
             "Conv", dy[0], w, group=group, strides=window.strides, dilations=window.dilations,
             pads=(*window.pads_begin, *window.pads_end),
         )  # fmt: skip
-        for axis, length in enumerate(rules.shape(x)):
+        for axis, length in enumerate(builder.shape(x)):
             # An output_padding of a stride or more makes dx longer.
-            dx = slice_axis(rules, dx, axis, 0, length)
+            dx = slice_axis(builder, dx, axis, 0, length)
     return [
         dx,
-        _weight_gradient(rules, w, dy[0], x, window, group),
-        *_bias_gradient(rules, node, dy[0]),
+        _weight_gradient(builder, w, dy[0], x, window, group),
+        *_bias_gradient(builder, node, dy[0]),
     ]
 
 
 def _weight_gradient(
-    rules: GradientBuilder, w: str, x: str, dy: str, window: SlidingWindow, group: int
+    builder: GradientBuilder, w: str, x: str, dy: str, window: SlidingWindow, group: int
 ) -> str:
-    if not rules.needs_gradient(w):
+    if not builder.needs_gradient(w):
         return ""
     if group == 1 and len(window.kernel) == 2 and window.kernel[1] > 2:
-        if rules.shape(x)[1] == 1:
-            return _one_input_gradient(rules, x, dy, window)
-        if rules.shape(dy)[1] == 1 and window.strides[1] == 1 and min(_column_margins(window)) >= 0:
-            return _one_output_gradient(rules, x, dy, window)
-    return rules.add_node(
+        if builder.shape(x)[1] == 1:
+            return _single_input_channel_gradient(builder, x, dy, window)
+        if (
+            builder.shape(dy)[1] == 1
+            and window.strides[1] == 1
+            and min(_column_margins(window)) >= 0
+        ):
+            return _single_output_channel_gradient(builder, x, dy, window)
+    return builder.add_node(
         "ConvWeightGradient", x, dy, kernel_shape=window.kernel, strides=window.strides,
         dilations=window.dilations, pads=window.pads_begin, group=group,
     )  # fmt: skip
@@ -149,29 +156,33 @@ def _weight_gradient(
 # leaves a kernel of one column.
 
 
-def _one_input_gradient(rules: GradientBuilder, x: str, dy: str, window: SlidingWindow) -> str:
-    (rows, columns), n = window.kernel, rules.shape(x)[3]
+def _single_input_channel_gradient(
+    builder: GradientBuilder, x: str, dy: str, window: SlidingWindow
+) -> str:
+    (rows, columns), n = window.kernel, builder.shape(x)[3]
     (_, step), (_, apart), (_, begin) = window.strides, window.dilations, window.pads_begin
     end = (window.output_shape[1] - 1) * step + (columns - 1) * apart + 1 - n - begin
-    ones = rules.add_constant(np.eye(columns, dtype=np.float32).reshape(columns, 1, 1, columns))
-    read = rules.add_node(
+    ones = builder.add_constant(np.eye(columns, dtype=np.float32).reshape(columns, 1, 1, columns))
+    read = builder.add_node(
         "Conv", x, ones, strides=(1, step), dilations=(1, apart), pads=(0, begin, 0, max(0, end))
     )
-    found = _column_gradient(rules, read, dy, window, rows)
-    return rules.transpose(found, (0, 3, 2, 1))  # (outputs, columns, rows, 1)
+    found = _column_gradient(builder, read, dy, window, rows)
+    return builder.transpose(found, (0, 3, 2, 1))  # (outputs, columns, rows, 1)
 
 
-def _one_output_gradient(rules: GradientBuilder, x: str, dy: str, window: SlidingWindow) -> str:
+def _single_output_channel_gradient(
+    builder: GradientBuilder, x: str, dy: str, window: SlidingWindow
+) -> str:
     rows, columns = window.kernel
     begin, end = _column_margins(window)
-    ones = rules.add_constant(
+    ones = builder.add_constant(
         np.eye(columns, dtype=np.float32)[::-1].reshape(columns, 1, 1, columns)
     )
-    read = rules.add_node(
+    read = builder.add_node(
         "Conv", dy, ones, dilations=(1, window.dilations[1]), pads=(0, begin, 0, end)
     )
-    found = _column_gradient(rules, x, read, window, rows)
-    return rules.transpose(found, (3, 1, 2, 0))  # (columns, inputs, rows, 1)
+    found = _column_gradient(builder, x, read, window, rows)
+    return builder.transpose(found, (3, 1, 2, 0))  # (columns, inputs, rows, 1)
 
 
 def _column_margins(window: SlidingWindow) -> tuple[int, int]:
@@ -181,20 +192,20 @@ def _column_margins(window: SlidingWindow) -> tuple[int, int]:
 
 
 def _column_gradient(
-    rules: GradientBuilder, x: str, dy: str, window: SlidingWindow, rows: int
+    builder: GradientBuilder, x: str, dy: str, window: SlidingWindow, rows: int
 ) -> str:
-    return rules.add_node(
+    return builder.add_node(
         "ConvWeightGradient", x, dy, kernel_shape=(rows, 1), strides=(window.strides[0], 1),
         dilations=(window.dilations[0], 1), pads=(window.pads_begin[0], 0), group=1,
     )  # fmt: skip
 
 
-def _bias_gradient(rules: GradientBuilder, node: Node, dy: str) -> list[str]:
+def _bias_gradient(builder: GradientBuilder, node: Node, dy: str) -> list[str]:
     if not has_input(node, 2):
         return [""] * (len(node.inputs) - 2)
-    if not rules.needs_gradient(node.inputs[2]):
+    if not builder.needs_gradient(node.inputs[2]):
         return [""]
-    return [rules.sum_to_channels(dy)]
+    return [builder.sum_to_channels(dy)]
 
 
 # The operator.
@@ -206,7 +217,7 @@ def _shapes(facts: KnownValues, node: Node) -> list[Shape]:
 
 
 def _sum_partition(
-    images: int, images_per_read: int, places: Shape, fragments: int, iterations: int
+    images: int, images_per_read: int, position_counts: Shape, fragments: int, iterations: int
 ) -> tuple[int, Shape]:
     """The numbers of images, and of rows and columns of positions, that one fragment sums.
 
@@ -214,32 +225,35 @@ def _sum_partition(
     of each sum. `iterations` is the number of loop iterations over everything. Images that are read
     `images_per_read` stay together.
     """
-    count = math.prod(places)
+    count = math.prod(position_counts)
     batches = -(-images // images_per_read)
     wanted = max(
         -(-images * count // MAX_SUM_TERMS),
         -(
             -2 * iterations // MAX_LOOP_ITERATIONS
         ),  # parts of whole rows and images may be twice as large
-        min(-(-MIN_FRAGMENTS // fragments), -(-images * count // MIN_POSITIONS)),
+        min(-(-MIN_FRAGMENTS // fragments), -(-images * count // MIN_POSITIONS_PER_FRAGMENT)),
     )
     each = -(-batches // min(batches, wanted))
     found = []
     left = -(-wanted // -(-batches // each))
-    for side in places[1:]:
+    for side in position_counts[1:]:
         found.append(-(-side // min(side, left)))
         left = -(-left // -(-side // found[-1]))
     return each * images_per_read, tuple(found)
 
 
-def _layout_periods(own: Layout, x: Layout, strides: Shape) -> tuple[Shape, Shape, Shape]:
+def _layout_periods(output_layout: Layout, x: Layout, strides: Shape) -> tuple[Shape, Shape, Shape]:
     """The rows and columns of positions after which both layouts repeat their layer and phase.
 
-    Also returns the number of texels per period in `own` and in x.
+    Also returns the number of texels per period in `output_layout` and in x.
     """
     found, steps, x_steps = [], [], []
     for k in range(2):
-        one, other = own.block[k + 1] * own.phases[k], x.block[k + 1] * x.phases[k]
+        one, other = (
+            output_layout.block[k + 1] * output_layout.phases[k],
+            x.block[k + 1] * x.phases[k],
+        )
         period = math.lcm(one, other // math.gcd(strides[k], other))
         found.append(period)
         steps.append(period // one)
@@ -276,7 +290,11 @@ def _lower(b: Builder, node: Node) -> None:
     # A single partial sum is drawn as the output itself, except in a depthwise convolution, whose
     # partial sums have another layout.
     whole = parts == 1 and not depthwise
-    sums = b.output(node.outputs[0], b.layout(nchw, (4, 1, 1))) if whole else b.scratch(layout)
+    sums = (
+        b.create_output(node.outputs[0], b.layout(nchw, (4, 1, 1)))
+        if whole
+        else b.create_scratch_tensor(layout)
+    )
     period, steps, x_steps = _layout_periods(dy.layout, x.layout, strides[1:])
     numbers: dict[str, UniformValue] = {
         "places": places, "height": kernel[1], "stride": strides, "images": images,
@@ -289,17 +307,23 @@ def _lower(b: Builder, node: Node) -> None:
         constants = {
             "DEPTHWISE": int(depthwise), "GROUPED": int(group > 1), "TOGETHER": images_per_read,
             "REST": int(images % images_per_read > 0), "ONE": int(places == (1, 1, 1)),
-            "SMALL": int(math.prod(places[1:]) <= MAX_SMALL_MAP),
+            "SMALL": int(math.prod(places[1:]) <= MAX_SMALL_MAP_POSITIONS),
             "STACKED": int(x.layout.block[0] == dy.layout.block[0] == images_per_read == 4),
         }  # fmt: skip
         b.draw(
-            DENSE_GRADIENT, sums, [x, dy], uniforms=numbers, constants=constants, fetches=2 * terms
+            DENSE_WEIGHT_GRADIENT_SHADER,
+            sums,
+            [x, dy],
+            uniforms=numbers,
+            constants=constants,
+            fetches=2 * terms,
         )
     else:
-        b.draw(GROUPED_GRADIENT, sums, [x, dy], uniforms=numbers, fetches=20 * terms)
+        b.draw(GROUPED_WEIGHT_GRADIENT_SHADER, sums, [x, dy], uniforms=numbers, fetches=20 * terms)
     if not whole:
         b.draw(
-            SUM_PARTS, b.output(node.outputs[0]), [sums], uniforms={"parts": parts, "rows": rows},
+            PARTIAL_SUMS_SHADER, b.create_output(node.outputs[0]), [sums],
+            uniforms={"parts": parts, "rows": rows},
             constants={"DEPTHWISE": int(depthwise)}, fetches=4 * parts,
         )  # fmt: skip
 

@@ -9,7 +9,7 @@ from nbglcnn.codegen.uniform_slots import GlslFunction
 from nbglcnn.graph import Node
 from nbglcnn.ops.elementwise import broadcast_shape, draw_elementwise, operands_of
 from nbglcnn.ops.operator import KnownValues, Operator, Shape, any_value
-from nbglcnn.ops.pointwise import SELECT
+from nbglcnn.ops.pointwise import SELECT_GLSL
 from nbglcnn.ops.receptive_field import elementwise_fields
 
 MAX_OPERANDS = 4  # operands
@@ -29,7 +29,7 @@ def _lower(b: Builder, node: Node) -> None:
     glsl, names, numbers = (node.attributes.get(key, ()) for key in ("glsl", "names", "numbers"))
     assert isinstance(names, tuple) and isinstance(numbers, tuple)
     operands = ", ".join(f"vec4 {name}" for name in "abcd"[: len(node.inputs)])
-    body = f"{SELECT}\nvec4 combine({operands}) {{ {glsl} }}"
+    body = f"{SELECT_GLSL}\nvec4 combine({operands}) {{ {glsl} }}"
     slots = f"float {', '.join(map(str, names))}" if names else ""
     given: Mapping[str, float] = {
         str(name): float(str(number)) for name, number in zip(names, numbers, strict=True)

@@ -6,15 +6,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nbglcnn.codegen.builder import RESHAPE, Builder, Tensor
+from nbglcnn.codegen.builder import RESHAPE_SHADER, Builder, Tensor
 from nbglcnn.codegen.glsl import FragmentShader, shader_source
 from nbglcnn.codegen.uniform_slots import GlslFunction
 from nbglcnn.ops.axes import merged_lengths, nchw_flags, pad_rank
 from nbglcnn.ops.operator import Shape, numel
 from nbglcnn.ops.strided import contiguous_view, gather_strided
-from nbglcnn.plan.layout import NCHW, Block, Layout, storage_nchw
+from nbglcnn.plan.layout import NCHW, Layout, PixelBlock, storage_nchw
 
-BROADCAST = FragmentShader("broadcast", shader_source("broadcast.glsl"), has_pixel_function=False)
+BROADCAST_SHADER = FragmentShader(
+    "broadcast", shader_source("broadcast.glsl"), has_pixel_function=False
+)
 MAX_OPERANDS = 5  # operands of one pass: four have their own Layout, the fifth has the fourth's
 
 
@@ -28,13 +30,13 @@ class Operand:
 
     def is_constant(self, b: Builder) -> bool:
         """Whether the operand is constant and can be packed in any layout."""
-        return self.tensor is None and b.constant(self.name) is not None
+        return self.tensor is None and b.constant_data(self.name) is not None
 
     def stored_tensor(self, b: Builder) -> Tensor:
         """The operand in its current layout."""
         return self.tensor or b.stored_tensor(self.name)
 
-    def to_nchw(self, b: Builder, nchw: NCHW, block: Block | None = None) -> Tensor:
+    def to_nchw(self, b: Builder, nchw: NCHW, block: PixelBlock | None = None) -> Tensor:
         """The operand in this nchw (and block); a pass copies it if needed."""
         if self.tensor is None:
             if self.is_constant(b):
@@ -43,12 +45,14 @@ class Operand:
         return change_layout(b, self.tensor, nchw, block)
 
 
-def change_layout(b: Builder, tensor: Tensor, nchw: NCHW, block: Block | None = None) -> Tensor:
+def change_layout(
+    b: Builder, tensor: Tensor, nchw: NCHW, block: PixelBlock | None = None
+) -> Tensor:
     """Return a tensor with its row-major elements in another nchw (and block); copy if needed."""
     if tensor.layout.nchw == nchw and block in (None, tensor.layout.block):
         return tensor
-    copy = b.scratch(b.layout(nchw, block), tensor)
-    b.draw(RESHAPE, copy, [tensor], fetches=16)
+    copy = b.create_scratch_tensor(b.layout(nchw, block), tensor)
+    b.draw(RESHAPE_SHADER, copy, [tensor], fetches=16)
     return copy
 
 
@@ -86,7 +90,7 @@ def draw_elementwise(
     assert len(operands) <= MAX_OPERANDS
     shape = broadcast_shape(*(operand.shape for operand in operands))
     nchw, operands = _common_nchw(b, shape, operands)
-    output = b.scratch(_output_layout(b, nchw, operands))
+    output = b.create_scratch_tensor(_output_layout(b, nchw, operands))
     layout = output.layout
     block = layout.block if layout.phases == (1, 1) else None
     tensors = []
@@ -107,7 +111,7 @@ def draw_elementwise(
     for name, tensor in zip("ABCD", tensors, strict=False):
         modes[name] = _read_mode(tensor.layout, layout)
     b.draw(
-        BROADCAST, output, tensors[:4], tensors[4:],
+        BROADCAST_SHADER, output, tensors[:4], tensors[4:],
         constants={"COUNT": len(tensors), **modes},
         uniforms=uniforms, functions=[function],
         fetches=math.prod(layout.block) * len(tensors),
@@ -120,8 +124,8 @@ def draw_elementwise(
 def _copy_to_layout(b: Builder, tensor: Tensor, layout: Layout) -> Tensor:
     if tensor.layout == layout:
         return tensor
-    copy = b.scratch(layout, tensor)
-    b.draw(RESHAPE, copy, [tensor], fetches=16)
+    copy = b.create_scratch_tensor(layout, tensor)
+    b.draw(RESHAPE_SHADER, copy, [tensor], fetches=16)
     return copy
 
 

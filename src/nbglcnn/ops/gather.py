@@ -15,10 +15,10 @@ from nbglcnn.graph import PADDING_IDX, Array, Node
 from nbglcnn.ops import movement_gradient as gradients
 from nbglcnn.ops.movement import lower_view, storage_shape
 from nbglcnn.ops.operator import KnownValues, Operator, Shape, any_value, axis_of, int_attr
-from nbglcnn.ops.receptive_field import OperatorField, full_fields, same_position, table_axis
+from nbglcnn.ops.receptive_field import OperatorField, full_fields, same_position, table_window
 from nbglcnn.ops.strided import (
     MAX_AXES,
-    STRIDED,
+    STRIDED_GATHER_SHADER,
     StridedView,
     contiguous_view,
     per_element_shader,
@@ -29,7 +29,9 @@ from nbglcnn.plan import schema as p
 from nbglcnn.plan.layout import MAX_EXACT_INTEGER, storage_nchw
 from nbglcnn.plan.schema import AxisWindow, ExplanationKind, IndexMap
 
-GATHER = per_element_shader("gather", "int inner, rows, per_outer, moving, each; ivec2 axes[6]")
+GATHER_SHADER = per_element_shader(
+    "gather", "int inner, rows, per_outer, moving, each; ivec2 axes[6]"
+)
 MAX_TABLE_LENGTH = 4096  # indices in the layer table; a window of 7×7 tokens has 2401
 MAX_INDEX_LENGTH = 6  # per row: the axes of LOOKUP
 
@@ -39,13 +41,13 @@ class SliceSelection:
     """Rows of indices into axes of the data; each row selects a slice of `slice_size` elements.
 
     The rows repeat for each outer part of the data, which has `outer_stride` elements. With
-    `has_own_rows`, each part has its own rows.
+    `has_rows_per_part`, each part has its own rows.
     """
 
     slice_size: int
-    rows: int
+    row_count: int
     outer_stride: int
-    has_own_rows: bool
+    has_rows_per_part: bool
     strides: Shape
     lengths: Shape
 
@@ -102,7 +104,7 @@ def _problem(facts: KnownValues, node: Node) -> str | None:
             return f"batch_dims={batch}, but {shape} and {indices} have different leading axes"
     if 0 in facts.shape(node.inputs[1]):
         return "its output would be empty"
-    data = facts.constant(node.inputs[1])
+    data = facts.constant_data(node.inputs[1])
     if node.op == "GatherElements":
         lengths: Shape = (facts.shape(node.inputs[0])[axis_of(facts, node, 0)],)
     else:
@@ -119,7 +121,7 @@ def _is_evenly_spaced(indices: Array) -> bool:
 
 
 def _lower(b: Builder, node: Node) -> None:
-    choice, indices = _SELECTIONS[node.op](b, node), b.constant(node.inputs[1])
+    choice, indices = _SELECTIONS[node.op](b, node), b.constant_data(node.inputs[1])
     value = node.outputs[0]
     fixed = b.static_data(node.inputs[1])
     if node.op == "Gather" and fixed is not None:
@@ -133,12 +135,12 @@ def _lower(b: Builder, node: Node) -> None:
             return
     source = b.stored_tensor(node.inputs[0])
     nchw = storage_nchw(storage_shape(b, value))
-    output = b.output(value, b.layout(nchw))
+    output = b.create_output(value, b.layout(nchw))
     numbers: dict[str, UniformValue] = {
         "inner": choice.slice_size,
-        "rows": choice.rows,
+        "rows": choice.row_count,
         "per_outer": choice.outer_stride,
-        "moving": choice.rows * choice.has_own_rows,
+        "moving": choice.row_count * choice.has_rows_per_part,
         "each": len(choice.strides),
         "axes": tuple(zip(choice.strides, choice.lengths, strict=True)),
     }
@@ -146,9 +148,9 @@ def _lower(b: Builder, node: Node) -> None:
         # The offset sums of constant indices are constant too: one read for any number of indexed
         # axes.
         arguments = {"strides": choice.strides, "lengths": choice.lengths}
-        table = b.weight_texture(p.Recipe("offsets", (node.inputs[1],), arguments))
+        table = b.weight_texture(p.PackingRecipe("offsets", (node.inputs[1],), arguments))
         b.draw(
-            GATHER,
+            GATHER_SHADER,
             output,
             [source],
             [table],
@@ -159,13 +161,18 @@ def _lower(b: Builder, node: Node) -> None:
         return
     chosen = b.stored_tensor(node.inputs[1])
     b.draw(
-        GATHER, output, [source, chosen], uniforms=numbers, constants={"CONSTANT": 0}, fetches=32
+        GATHER_SHADER,
+        output,
+        [source, chosen],
+        uniforms=numbers,
+        constants={"CONSTANT": 0},
+        fetches=32,
     )
 
 
-def _gather_index_map(facts: KnownValues, node: Node, _position: int) -> IndexMap | None:
+def _gather_index_map(facts: KnownValues, node: Node, _output_index: int) -> IndexMap | None:
     """Return the index map of constant indices, if they are few or evenly spaced."""
-    indices, shape = facts.constant(node.inputs[1]), facts.shape(node.inputs[0])
+    indices, shape = facts.constant_data(node.inputs[1]), facts.shape(node.inputs[0])
     if indices is None:
         return None
     axis = axis_of(facts, node, 0)
@@ -178,13 +185,13 @@ def _gather_index_map(facts: KnownValues, node: Node, _position: int) -> IndexMa
     return _table_index_map((outer, len(table), inner), (shape[axis] * inner, 0, 1), 1, table)
 
 
-def _gather_nd_index_map(facts: KnownValues, node: Node, _position: int) -> IndexMap | None:
-    indices = facts.constant(node.inputs[1])
+def _gather_nd_index_map(facts: KnownValues, node: Node, _output_index: int) -> IndexMap | None:
+    indices = facts.constant_data(node.inputs[1])
     if indices is None:
         return None
     choice = _gather_nd_selection(facts, node)
     rows = indices.reshape(-1, len(choice.lengths)) % np.array(choice.lengths)
-    starts = np.arange(len(rows)) // choice.rows * choice.outer_stride
+    starts = np.arange(len(rows)) // choice.row_count * choice.outer_stride
     table = tuple(map(int, starts + rows @ np.array(choice.strides)))
     return _table_index_map((len(rows), choice.slice_size), (0, 1), 0, table)
 
@@ -194,47 +201,57 @@ def _table_index_map(sizes: Shape, strides: Shape, axis: int, table: Shape) -> I
 
 
 def _explanation(
-    move: Callable[[KnownValues, Node, int], IndexMap | None], otherwise: ExplanationKind
+    index_map_rule: Callable[[KnownValues, Node, int], IndexMap | None],
+    fallback_kind: ExplanationKind,
 ) -> Callable[[KnownValues, Node], ExplanationKind]:
-    return lambda facts, node: otherwise if move(facts, node, 0) is None else "moved"
+    return lambda facts, node: fallback_kind if index_map_rule(facts, node, 0) is None else "moved"
 
 
-def _elements_view(facts: KnownValues, node: Node) -> StridedView:
+def _gather_elements_view(facts: KnownValues, node: Node) -> StridedView:
     axis, data = axis_of(facts, node, 0), contiguous_view(facts.shape(node.inputs[0]))
     strides = tuple(0 if k == axis else stride for k, stride in enumerate(data.strides))
     return StridedView(facts.shape(node.inputs[1]), strides).simplified()
 
 
-def _elements_problem(facts: KnownValues, node: Node) -> str | None:
+def _gather_elements_problem(facts: KnownValues, node: Node) -> str | None:
     shape, indices = facts.shape(node.inputs[0]), facts.shape(node.inputs[1])
     if len(shape) != len(indices):
         return f"indices of {len(indices)} axes into data of {len(shape)}"
-    if len(_elements_view(facts, node).sizes) > MAX_AXES:
+    if len(_gather_elements_view(facts, node).sizes) > MAX_AXES:
         return f"{len(shape)} axes; at most {MAX_AXES} are supported"
     return _problem(facts, node)
 
 
-def _lower_elements(b: Builder, node: Node) -> None:
-    view, axis, shape = _elements_view(b, node), axis_of(b, node, 0), b.shape(node.inputs[0])
+def _lower_gather_elements(b: Builder, node: Node) -> None:
+    view, axis, shape = _gather_elements_view(b, node), axis_of(b, node, 0), b.shape(node.inputs[0])
     tensors = [b.stored_tensor(node.inputs[0]), b.stored_tensor(node.inputs[1])]
     numbers = strided_uniforms(view, math.prod(shape[axis + 1 :]), shape[axis])
-    output = b.output(node.outputs[0])
-    b.draw(STRIDED, output, tensors, uniforms=numbers, constants={"INDEXED": 1}, fetches=32)
+    output = b.create_output(node.outputs[0])
+    b.draw(
+        STRIDED_GATHER_SHADER,
+        output,
+        tensors,
+        uniforms=numbers,
+        constants={"INDEXED": 1},
+        fetches=32,
+    )
 
 
 def _indices_shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
     return [facts.shape(node.inputs[1])]
 
 
-def _gather_fields(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
+def _gather_receptive_fields(
+    facts: KnownValues, node: Node, output_index: int
+) -> list[OperatorField | None]:
     """Treat multi-axis indices as one axis; computed indices may select any position."""
     source, axis = facts.shape(node.inputs[0]), axis_of(facts, node, 0)
-    shape, indices = facts.shape(node.outputs[position]), facts.shape(node.inputs[1])
-    rows, known = math.prod(indices), facts.constant(node.inputs[1])
+    shape, indices = facts.shape(node.outputs[output_index]), facts.shape(node.inputs[1])
+    rows, known = math.prod(indices), facts.constant_data(node.inputs[1])
     chosen: AxisWindow | None = None
     if known is not None:
         length = source[axis]
-        chosen = table_axis(axis, rows, length, partial(_wrap_indices, known, length))
+        chosen = table_window(axis, rows, length, partial(_wrap_indices, known, length))
     links = [chosen if k == axis else same_position(k) for k in range(len(source))]
     reader = (*source[:axis], rows, *source[axis + 1 :])
     choosing = tuple(same_position(axis + k) for k in range(len(indices)))
@@ -246,7 +263,9 @@ def _wrap_indices(indices: Array, length: int) -> list[tuple[int]]:
     return [(int(i) % length,) for i in indices.reshape(-1)]
 
 
-def _elements_fields(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
+def _gather_elements_receptive_fields(
+    facts: KnownValues, node: Node, output_index: int
+) -> list[OperatorField | None]:
     """Any position along the axis, the same position along the other axes, and one index."""
     (source, indices), axis = map(facts.shape, node.inputs), axis_of(facts, node, 0)
     data = tuple(None if k == axis else same_position(k) for k in range(len(source)))
@@ -254,14 +273,14 @@ def _elements_fields(facts: KnownValues, node: Node, position: int) -> list[Oper
     return [OperatorField(indices, source, data), OperatorField(indices, indices, choosing)]
 
 
-def _gather_nd_fields(
-    facts: KnownValues, node: Node, position: int
+def _gather_nd_receptive_fields(
+    facts: KnownValues, node: Node, output_index: int
 ) -> Sequence[OperatorField | None]:
     """Exact if each column of constant indices varies along its own neighbouring axes."""
-    known = facts.constant(node.inputs[1])
+    known = facts.constant_data(node.inputs[1])
     if known is None or int_attr(node, "batch_dims", 0):
-        return full_fields(facts, node, position)
-    source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[position])
+        return full_fields(facts, node, output_index)
+    source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[output_index])
     rows = known.shape[:-1]
     spans: list[range] = []
     for column in np.moveaxis(known, -1, 0):
@@ -269,7 +288,7 @@ def _gather_nd_fields(
         spans.append(range(along[0], along[-1] + 1) if along else range(0))
     crossed = len({k for span in spans for k in span}) != sum(map(len, spans))
     if crossed or any(not span and source[axis] > 1 for axis, span in enumerate(spans)):
-        return full_fields(facts, node, position)
+        return full_fields(facts, node, output_index)
     # Treat the axes of a span as one axis.
     starts = [k for k in range(len(shape)) if not any(k in span[1:] for span in spans)]
     reader = tuple(
@@ -280,7 +299,7 @@ def _gather_nd_fields(
         at = tuple(slice(None) if k in span else 0 for k in range(len(rows)))
         column, length = known[(*at, axis)].reshape(-1), source[axis]
         links.append(
-            table_axis(
+            table_window(
                 starts.index(span[0]), column.size, length, partial(_wrap_indices, column, length)
             )
             if span
@@ -295,19 +314,19 @@ OPERATORS = [
     Operator("Gather", "Selects slices along an axis by index; NaN if out of range.",
              _gather_shape, _lower,
              {"axis": any_value, PADDING_IDX: any_value}, _problem, index_map=_gather_index_map,
-             role="head", receptive_field=_gather_fields,
+             role="head", receptive_field=_gather_receptive_fields,
              explanation=_explanation(_gather_index_map, "chosen"),
              formula=None, bounds=None, caption=None, shape_inputs=(), gradient=gradients.gather),
     Operator("GatherND", "Selects slices by indices of several axes; NaN if out of range.",
              _gather_nd_shape, _lower, {"batch_dims": any_value}, _problem,
              index_map=_gather_nd_index_map,
-             role="head", receptive_field=_gather_nd_fields,
+             role="head", receptive_field=_gather_nd_receptive_fields,
              explanation=_explanation(_gather_nd_index_map, "nothing"),
              formula=None, bounds=None, caption=None, shape_inputs=(),
              gradient=gradients.gather_nd),
     Operator("GatherElements", "Selects elements along an axis by index; NaN if out of range.",
-             _indices_shape, _lower_elements, {"axis": any_value}, _elements_problem,
-             role="head", receptive_field=_elements_fields, explanation="chosen",
+             _indices_shape, _lower_gather_elements, {"axis": any_value}, _gather_elements_problem,
+             role="head", receptive_field=_gather_elements_receptive_fields, explanation="chosen",
              formula=None, bounds=None, caption=None, shape_inputs=(),
              gradient=gradients.gather_elements),
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nbglcnn.errors import ModelError
-from nbglcnn.graph import FORWARD_SECTION, Array, Attribute, Graph, Node, Value, fixed
+from nbglcnn.graph import FORWARD_SECTION, Array, Attribute, Graph, Node, Value, static_data
 
 if TYPE_CHECKING:
     from nbglcnn.ops.operator import KnownValues, Shape
@@ -53,7 +53,7 @@ class GradientBuilder:
         """The concrete shape of a value."""
         return self.values[value].shape
 
-    def constant(self, value: str) -> Array | None:
+    def constant_data(self, value: str) -> Array | None:
         """A value's data if it is known at compile time, else None."""
         return self.values[value].data if value else None
 
@@ -63,7 +63,7 @@ class GradientBuilder:
 
     def static_data(self, value: str) -> Array | None:
         """A constant's data if new weights cannot change it, else None."""
-        return fixed(self.values, value)
+        return static_data(self.values, value)
 
     def needs_gradient(self, value: str) -> bool:
         """Whether the gradient of a value, or of a value that it depends on, is requested.
@@ -89,31 +89,31 @@ class GradientBuilder:
         self,
         op: str,
         inputs: Sequence[str],
-        outputs: int,
+        output_count: int,
         dtype: np.dtype[np.generic] = FLOAT32,
         **attributes: Attribute,
     ) -> tuple[str, ...]:
         """Add a node with several outputs of one type."""
-        return self._add(op, inputs, outputs, dtype, attributes)
+        return self._add(op, inputs, output_count, dtype, attributes)
 
     def _add(
         self,
         op: str,
         inputs: Sequence[str],
-        outputs: int,
+        output_count: int,
         dtype: np.dtype[np.generic],
         attributes: Mapping[str, Attribute],
     ) -> tuple[str, ...]:
         name = self._unique_name(f"{self._prefix}/{op}")
-        names = tuple(name if k == 0 else f"{name}:{k}" for k in range(outputs))
+        names = tuple(name if k == 0 else f"{name}:{k}" for k in range(output_count))
         domain = CUSTOM_DOMAIN if self._is_custom(op) else ""
         node = Node(
             name, op, tuple(inputs), names, MappingProxyType(dict(attributes)),
             domain=domain, section=self._section,
         )  # fmt: skip
         shapes = self._infer_shapes(self, node)
-        if len(shapes) < outputs:
-            raise ModelError(f"{op} has {len(shapes)} outputs; {outputs} were requested")
+        if len(shapes) < output_count:
+            raise ModelError(f"{op} has {len(shapes)} outputs; {output_count} were requested")
         for one, shape in zip(names, shapes, strict=False):
             self.values[one] = Value(one, tuple(int(d) for d in shape), dtype)
         self.nodes.append(node)

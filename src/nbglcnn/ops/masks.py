@@ -14,11 +14,15 @@ from nbglcnn.plan.schema import AxisWindow
 
 
 def exclude_masked(
-    facts: KnownValues, node: Node, found: list[OperatorField | None], position: int, mask: Array
+    facts: KnownValues,
+    node: Node,
+    fields: list[OperatorField | None],
+    input_index: int,
+    mask: Array,
 ) -> None:
     """Exclude masked positions of an input; split by axes if the mask is a product over them."""
     shape = facts.shape(node.outputs[0])
-    if mask.all() or facts.shape(node.inputs[position]) != shape:
+    if mask.all() or facts.shape(node.inputs[input_index]) != shape:
         return
     mask = mask.reshape((1,) * (len(shape) - mask.ndim) + mask.shape)
     ends = [
@@ -35,7 +39,7 @@ def exclude_masked(
         table = tuple((k,) if there else () for k, there in enumerate(own.reshape(-1).tolist()))
         links.append(same_position(axis) if own.all() else AxisWindow(axis, table=table))
     view = tuple(math.prod(shape[start:end]) for start, end in groups)
-    found[position] = OperatorField(view, view, tuple(links))
+    fields[input_index] = OperatorField(view, view, tuple(links))
 
 
 def _project_mask(mask: Array, start: int, end: int | None = None) -> Array:

@@ -14,15 +14,15 @@ from nbglcnn.codegen.glsl import (
     shader_source,
 )
 from nbglcnn.codegen.uniform_slots import GlslFunction
-from nbglcnn.codegen.weights import MAX_KERNEL_ROWS, split_kernel
+from nbglcnn.codegen.weights import MAX_KERNEL_ROWS, split_kernel_texture
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Node
 from nbglcnn.ops import matmul_gradient as gradients
 from nbglcnn.ops.axes import merge_axes, pad_rank
 from nbglcnn.ops.conv import (
-    DENSE_CONV,
+    DENSE_CONV_SHADER,
     Convolution,
-    channel_chunks,
+    channel_group_ranges,
     draw_convolution,
     pack_computed_kernel,
 )
@@ -39,23 +39,25 @@ from nbglcnn.ops.operator import (
     numel,
     one_of,
 )
-from nbglcnn.ops.pointwise import IDENTITY, POINTWISE, activation_of
+from nbglcnn.ops.pointwise import IDENTITY_FUNCTION, POINTWISE_SHADER, activation_of
 from nbglcnn.ops.receptive_field import OperatorField, elementwise_fields, same_position
 from nbglcnn.ops.strided import gather_strided
 from nbglcnn.ops.window import SlidingWindow
 from nbglcnn.plan.layout import NCHW
 from nbglcnn.plan.schema import AxisWindow
 
-MATMUL = FragmentShader(
+MATMUL_SHADER = FragmentShader(
     "matmul",
     shader_source("matmul.glsl"),
     has_pixel_function=False,
     uniform_slots="int inner; ivec4 lengths, left, right",
 )
 MAX_INNER_LENGTH = 4 * MAX_LOOP_ITERATIONS  # for a product of two computed matrices
-POINT_WINDOW = SlidingWindow((1, 1), (1, 1), (1, 1), (0, 0), (0, 0), (1, 1))
-PLAIN_CONSTANTS = {"TRANSPOSED": 0, "BIAS": 0, "RESIDUAL": 0, "DEPTH": 0, "DEPTHWISE": 0}
-SCALED_ADD = GlslFunction("vec4 combine(vec4 a, vec4 c) { return a + u_scale * c; }", "float scale")
+UNIT_WINDOW = SlidingWindow((1, 1), (1, 1), (1, 1), (0, 0), (0, 0), (1, 1))
+PLAIN_CONV_CONSTANTS = {"TRANSPOSED": 0, "BIAS": 0, "RESIDUAL": 0, "DEPTH": 0, "DEPTHWISE": 0}
+SCALED_ADD_FUNCTION = GlslFunction(
+    "vec4 combine(vec4 a, vec4 c) { return a + u_scale * c; }", "float scale"
+)
 
 
 def _draw_constant_product(
@@ -69,7 +71,7 @@ def _draw_constant_product(
     inner = numel(b.shape(node.inputs[0])) // rows
     nchw: NCHW = (rows, inner, 1, 1)
     n, c, h, w = b.stored_tensor(node.inputs[0]).layout.nchw
-    layers = split_kernel(c, outputs, h * w)[1]
+    layers = split_kernel_texture(c, outputs, h * w)[1]
     if n == rows <= 2 and h * w <= MAX_KERNEL_ROWS and layers <= b.target.max_array_layers:
         nchw = (n, c, h, w)
     kernel = nchw[2:]
@@ -81,27 +83,28 @@ def _draw_constant_product(
 
 
 def _draw_product(
-    b: Builder, x: Operand, matrix: Tensor, steps: tuple[int, int], outputs: int, factor: float
+    b: Builder, x: Operand, matrix: Tensor, strides: tuple[int, int], outputs: int, factor: float
 ) -> Tensor:
     """Multiply `x` by a computed matrix with element (k, j) at k · steps[0] + j · steps[1]."""
     rows, inner = x.shape
     in_groups, out_groups = -(-inner // 4), -(-outputs // 4)
-    packed = pack_computed_kernel(b, matrix, inner, outputs, steps, factor=factor)
-    each, sheets = split_kernel(inner, outputs, 1)
+    packed = pack_computed_kernel(b, matrix, inner, outputs, strides, factor=factor)
+    each, sheets = split_kernel_texture(inner, outputs, 1)
     nchw: NCHW = (rows, outputs, 1, 1)
-    block = b.block(nchw)
-    output = b.scratch(b.layout(nchw, block))
+    block = b.choose_block(nchw)
+    output = b.create_scratch_tensor(b.layout(nchw, block))
     lying, done = x.to_nchw(b, (rows, inner, 1, 1), block), b.zero_tensor()
-    for begin, end in channel_chunks(in_groups, 1):
-        sum_of = output if end == in_groups else b.scratch(output.layout)
+    for begin, end in channel_group_ranges(in_groups, 1):
+        sum_of = output if end == in_groups else b.create_scratch_tensor(output.layout)
         b.draw(
-            DENSE_CONV, sum_of, [lying, b.zero_tensor(), done], [packed],
+            DENSE_CONV_SHADER, sum_of, [lying, b.zero_tensor(), done], [packed],
             uniforms={
-                **POINT_WINDOW.uniforms((1, 1)), "inputs": in_groups, "outputs": out_groups,
+                **UNIT_WINDOW.uniforms((1, 1)), "inputs": in_groups, "outputs": out_groups,
                 "taps": 1, "lines": each, "begin": begin, "end": end,
             },
-            constants={**PLAIN_CONSTANTS, "SHEETS": int(sheets > 1), "RESIDUAL": 2 if begin else 0},
-            functions=[IDENTITY], fetches=8 * (end - begin) + 8,
+            constants={**PLAIN_CONV_CONSTANTS, "SHEETS": int(sheets > 1), "RESIDUAL": 2 if begin
+                else 0},
+            functions=[IDENTITY_FUNCTION], fetches=8 * (end - begin) + 8,
         )  # fmt: skip
         done = sum_of
     return output
@@ -119,17 +122,17 @@ def _lower_gemm(b: Builder, node: Node) -> None:
     turned, transposed = bool(int_attr(node, "transA", 0)), bool(int_attr(node, "transB", 0))
     bias = node.inputs[2] if has_input(node, 2) else ""
     one_each = not bias or (
-        b.constant(bias) is not None
+        b.constant_data(bias) is not None
         and numel(b.shape(bias)) == outputs
         and b.shape(bias)[-1:] in ((), (outputs,))
     )
-    if b.constant(node.inputs[1]) is not None and one_each and not turned:
+    if b.constant_data(node.inputs[1]) is not None and one_each and not turned:
         _draw_constant_product(b, node, rows, outputs, not transposed, bias)
         return
     (x, w) = operands_of(b, *node.inputs[:2])
     if turned:
         nchw: NCHW = (rows, inner, 1, 1)
-        layout = b.layout(nchw, b.block((rows, outputs, 1, 1)))
+        layout = b.layout(nchw, b.choose_block((rows, outputs, 1, 1)))
         x = Operand(
             (rows, inner), tensor=gather_strided(b, x.stored_tensor(b), layout, nchw[:2], (1, rows))
         )
@@ -142,7 +145,8 @@ def _lower_gemm(b: Builder, node: Node) -> None:
         added = operands_of(b, bias)[0]
         numbers = {"scale": float_attr(node, "beta", 1.0)}
         result = Operand(
-            result.shape, tensor=draw_elementwise(b, [result, added], SCALED_ADD, uniforms=numbers)
+            result.shape,
+            tensor=draw_elementwise(b, [result, added], SCALED_ADD_FUNCTION, uniforms=numbers),
         )
     _draw_epilogue(b, node, result)
 
@@ -156,10 +160,12 @@ def _draw_epilogue(b: Builder, node: Node, result: Operand) -> None:
     tensor = result.stored_tensor(b)
     if epilogue.activation is not None:
         function, numbers = activation_of(b, epilogue.activation)
-        output = b.scratch(tensor.layout)
-        b.draw(POINTWISE, output, [tensor], uniforms=numbers, functions=[function], fetches=4)
+        output = b.create_scratch_tensor(tensor.layout)
+        b.draw(
+            POINTWISE_SHADER, output, [tensor], uniforms=numbers, functions=[function], fetches=4
+        )
         tensor = output
-    b.bind(epilogue.value, tensor)
+    b.bind(epilogue.output_name, tensor)
 
 
 def _gemm_problem(facts: KnownValues, node: Node) -> str | None:
@@ -209,7 +215,7 @@ def _lower_matmul(b: Builder, node: Node) -> None:
     a, w = _matrix_shapes(b, node)
     rows, inner, columns = a[-2], a[-1], w[-1]
     if len(a) == len(w) == 2:
-        if b.constant(node.inputs[1]) is not None:
+        if b.constant_data(node.inputs[1]) is not None:
             _draw_constant_product(
                 b, node, rows, columns, transpose=len(b.shape(node.inputs[1])) == 2
             )
@@ -225,7 +231,7 @@ def _lower_matmul(b: Builder, node: Node) -> None:
         Operand(w, node.inputs[1]).to_nchw(b, (math.prod(w[:-2]), inner, 1, columns)),
     )
     block = (1, 1, 4) if columns > 2 else (1, 1, columns)  # set by the kernel: columns of a matrix
-    output = b.scratch(b.layout((math.prod(lengths), rows, 1, columns), block))
+    output = b.create_scratch_tensor(b.layout((math.prod(lengths), rows, 1, columns), block))
     aligned = left.layout.block[2] == 4 and left.layout.phases == (1, 1)
     groups = -(-inner // 4)  # grouped into runs, each a row of tiles or the rest of one
     runs = min(groups, groups // right.layout.columns + 2)
@@ -235,7 +241,7 @@ def _lower_matmul(b: Builder, node: Node) -> None:
             "Split it into smaller products, and add them"
         )
     b.draw(
-        MATMUL, output, [left, right],
+        MATMUL_SHADER, output, [left, right],
         uniforms={
             "inner": inner,
             "lengths": (*[1] * missing, *lengths),
@@ -277,9 +283,11 @@ def _matmul_macs(facts: KnownValues, node: Node) -> int:
     return numel(_matmul_shape(facts, node)[0]) * a[-1]
 
 
-def _gemm_fields(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
-    found = elementwise_fields(facts, node, position)  # used for the bias
-    shape = facts.shape(node.outputs[position])
+def _gemm_receptive_fields(
+    facts: KnownValues, node: Node, output_index: int
+) -> list[OperatorField | None]:
+    found = elementwise_fields(facts, node, output_index)  # used for the bias
+    shape = facts.shape(node.outputs[output_index])
     for k, name in enumerate(("transA", "transB")):
         sides: list[AxisWindow | None] = (
             [same_position(0), None] if k == 0 else [None, same_position(1)]
@@ -290,9 +298,11 @@ def _gemm_fields(facts: KnownValues, node: Node, position: int) -> list[Operator
     return found
 
 
-def _matmul_fields(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
+def _matmul_receptive_fields(
+    facts: KnownValues, node: Node, output_index: int
+) -> list[OperatorField | None]:
     """Rows of the first operand by columns of the second; batch axes are broadcast."""
-    shape = facts.shape(node.outputs[position])
+    shape = facts.shape(node.outputs[output_index])
     sources = [facts.shape(name) for name in node.inputs]
     batch = max(max(map(len, sources)) - 2, 0)
     found: list[OperatorField | None] = []
@@ -317,12 +327,13 @@ OPERATORS = [
              _gemm_shape, _lower_gemm,
              {"alpha": any_value, "beta": any_value, "transA": one_of(0, 1),
               "transB": one_of(0, 1)},
-             _gemm_problem, _gemm_macs, role="head", receptive_field=_gemm_fields,
+             _gemm_problem, _gemm_macs, role="head", receptive_field=_gemm_receptive_fields,
              explanation="matrix",
              formula=None, bounds=None, caption=None, shape_inputs=(), gradient=gradients.gemm),
     Operator("MatMul", "The product of matrices, or of batches of them.", _matmul_shape,
              _lower_matmul,
-             {}, _matmul_problem, _matmul_macs, role="head", receptive_field=_matmul_fields,
+             {}, _matmul_problem, _matmul_macs, role="head",
+             receptive_field=_matmul_receptive_fields,
              explanation="matrix", formula=None, bounds=None, caption=None, shape_inputs=(),
              gradient=gradients.matmul),
 ]  # fmt: skip

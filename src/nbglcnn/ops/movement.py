@@ -49,7 +49,7 @@ from nbglcnn.ops.strided import (
 from nbglcnn.plan.layout import storage_nchw
 from nbglcnn.plan.schema import AxisWindow, Role
 
-DEPTH_TO_SPACE = per_element_shader("depth_to_space", "int block, along, across")
+DEPTH_TO_SPACE_SHADER = per_element_shader("depth_to_space", "int block, along, across")
 
 # Aliases: another shape for the same elements in the same order.
 
@@ -62,18 +62,18 @@ def lower_alias(b: Builder, node: Node) -> None:
 NodeCheck = Callable[[KnownValues, Node], str | None]
 
 
-def needs_constant(position: int, name: str) -> NodeCheck:
+def constant_input_check(input_index: int, name: str) -> NodeCheck:
     """Make a check that an optional input, if present, is known when the Plan is made."""
 
     def check(facts: KnownValues, node: Node) -> str | None:
-        if has_input(node, position) and facts.constant(node.inputs[position]) is None:
+        if has_input(node, input_index) and facts.constant_data(node.inputs[input_index]) is None:
             return f"its {name} depends on the input; it must be constant"
         return None
 
     return check
 
 
-def first_problem(*checks: NodeCheck) -> NodeCheck:
+def combine_checks(*checks: NodeCheck) -> NodeCheck:
     """Make a check that returns the first problem found by several checks."""
 
     def check(facts: KnownValues, node: Node) -> str | None:
@@ -94,7 +94,7 @@ def _reshape_shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
 
 
 def _reshape_problem(facts: KnownValues, node: Node) -> str | None:
-    if problem := needs_constant(1, "shape")(facts, node):
+    if problem := constant_input_check(1, "shape")(facts, node):
         return problem
     wanted, shape = _reshape_shape(facts, node)[0], facts.shape(node.inputs[0])
     if math.prod(wanted) != math.prod(shape):
@@ -133,7 +133,7 @@ def _unsqueeze_shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
 def _dropout_problem(facts: KnownValues, node: Node) -> str | None:
     if len(node.outputs) > 1 and node.outputs[1]:
         return "its mask output is not supported"
-    training = facts.constant(node.inputs[2]) if has_input(node, 2) else None
+    training = facts.constant_data(node.inputs[2]) if has_input(node, 2) else None
     if has_input(node, 2) and (training is None or bool(training.reshape(()))):
         return "it drops elements (training_mode); put the model into eval mode"
     return None
@@ -142,7 +142,7 @@ def _dropout_problem(facts: KnownValues, node: Node) -> str | None:
 # Views: every output element is one input element.
 
 
-def too_many_axes(view: StridedView) -> str | None:
+def axis_count_problem(view: StridedView) -> str | None:
     """The reason why a view cannot be gathered, or None."""
     count = len(view.simplified().sizes)
     if count > MAX_AXES:
@@ -199,7 +199,7 @@ def view_operator(
     def problem(facts: KnownValues, node: Node) -> str | None:
         if found := check(facts, node):
             return found
-        return too_many_axes(view(facts, node))
+        return axis_count_problem(view(facts, node))
 
     def draw(b: Builder, node: Node) -> None:
         lower_view(b, node, view(b, node))
@@ -270,18 +270,18 @@ def _slice_view(facts: KnownValues, node: Node) -> StridedView:
     return view
 
 
-def _slice_field(facts: KnownValues, node: Node, position: int) -> OperatorField:
+def _slice_receptive_field(facts: KnownValues, node: Node, output_index: int) -> OperatorField:
     source, slices = facts.shape(node.inputs[0]), _slice_ranges(facts, node)
     links = [
         shifted_position(k, -slices[k].start, slices[k].step) if k in slices else same_position(k)
         for k in range(len(source))
     ]
-    return OperatorField(facts.shape(node.outputs[position]), source, tuple(links))
+    return OperatorField(facts.shape(node.outputs[output_index]), source, tuple(links))
 
 
-_slice_problem = first_problem(
+_slice_problem = combine_checks(
     *(
-        needs_constant(k, name)
+        constant_input_check(k, name)
         for k, name in enumerate(("", "starts", "ends", "axes", "steps"))
         if k
     )
@@ -314,17 +314,17 @@ def _tile_view(facts: KnownValues, node: Node) -> StridedView:
     return StridedView(tuple(sizes), tuple(strides))
 
 
-def _tile_field(facts: KnownValues, node: Node, position: int) -> OperatorField:
-    source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[position])
+def _tile_receptive_field(facts: KnownValues, node: Node, output_index: int) -> OperatorField:
+    source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[output_index])
     return OperatorField(
         shape, source, tuple(AxisWindow(k, padding="wrap") for k in range(len(source)))
     )
 
 
-def _blocks_field(facts: KnownValues, node: Node, position: int) -> OperatorField:
+def _blocks_receptive_field(facts: KnownValues, node: Node, output_index: int) -> OperatorField:
     block, spread = int_attr(node, "blocksize", 1), node.op == "DepthToSpace"
     sides = [AxisWindow(axis, block, block, transposed=spread) for axis in (2, 3)]
-    source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[position])
+    source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[output_index])
     return OperatorField(shape, source, (same_position(0), None, *sides))
 
 
@@ -346,12 +346,12 @@ def _depth_to_space_shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
 
 def _lower_depth_to_space(b: Builder, node: Node) -> None:
     x, block = b.tensor(node.inputs[0]), int_attr(node, "blocksize", 1)
-    output = b.output(node.outputs[0])
+    output = b.create_output(node.outputs[0])
     # Input channel: c * along + (row within the block * block + column within the block) * across.
     crd = string_attr(node, "mode", "DCR") == "CRD"
     along, across = (block * block, 1) if crd else (1, output.layout.nchw[1])
     numbers = {"block": block, "along": along, "across": across}
-    b.draw(DEPTH_TO_SPACE, output, [x], uniforms=numbers, fetches=16)
+    b.draw(DEPTH_TO_SPACE_SHADER, output, [x], uniforms=numbers, fetches=16)
 
 
 def _depth_to_space_view(facts: KnownValues, node: Node) -> StridedView:
@@ -392,35 +392,35 @@ OPERATORS = [
     _reshape_operator("Flatten", "Joins axes into a matrix, in the elements' order.",
                       _flatten_shape, attributes={"axis": any_value}, shape_inputs=()),
     _reshape_operator("Squeeze", "Drops axes of length 1.", _squeeze_shape,
-                      check=first_problem(needs_constant(1, "axes"), _squeeze_problem),
+                      check=combine_checks(constant_input_check(1, "axes"), _squeeze_problem),
                       shape_inputs=(1,)),
     _reshape_operator("Unsqueeze", "Adds axes of length 1.", _unsqueeze_shape,
-                      check=needs_constant(1, "axes"), shape_inputs=(1,)),
+                      check=constant_input_check(1, "axes"), shape_inputs=(1,)),
     view_operator("Transpose", "Reorders axes.", _transpose_view,
                   attributes={"perm": any_value},
                   check=_transpose_problem, receptive_field=permuted_fields(_permutation),
                   shape_inputs=(), gradient=gradients.transpose),
     view_operator("Slice", "Selects a part of each axis, with steps or backwards.", _slice_view,
-                  check=_slice_problem, receptive_field=first_input_fields(_slice_field),
+                  check=_slice_problem, receptive_field=first_input_fields(_slice_receptive_field),
                   shape_inputs=(1, 2, 3, 4), gradient=gradients.slice_rule(_slice_ranges)),
     view_operator("Expand", "Repeats axes of length 1 up to a given shape.", _expand_view,
-                  check=needs_constant(1, "shape"), receptive_field=elementwise_fields,
+                  check=constant_input_check(1, "shape"), receptive_field=elementwise_fields,
                   shape_inputs=(1,), gradient=gradients.expand),
     view_operator("Tile", "Repeats the whole tensor along its axes.", _tile_view, shape=_tile_shape,
-                  check=needs_constant(1, "repeats"),
-                  receptive_field=first_input_fields(_tile_field), shape_inputs=(1,),
+                  check=constant_input_check(1, "repeats"),
+                  receptive_field=first_input_fields(_tile_receptive_field), shape_inputs=(1,),
                   gradient=gradients.tile),
     Operator("DepthToSpace", "Spreads groups of channels over blocks of pixels (pixel shuffle).",
              _depth_to_space_shape, _lower_depth_to_space,
              {"blocksize": any_value, "mode": one_of("DCR", "CRD")}, _blocks_problem,
              index_map=lambda f, n, _: view_index_map(_depth_to_space_view(f, n)),
-             role="resamples", receptive_field=first_input_fields(_blocks_field),
+             role="resamples", receptive_field=first_input_fields(_blocks_receptive_field),
              explanation="moved", formula=None, bounds=None, caption=None, shape_inputs=(),
              gradient=gradients.space_to_depth),
     view_operator("SpaceToDepth", "Gathers blocks of pixels into channels.", _space_to_depth_view,
                   attributes={"blocksize": any_value, "mode": one_of("DCR", "CRD")},
                   shape=_space_to_depth_shape,
                   check=_blocks_problem, role="resamples",
-                  receptive_field=first_input_fields(_blocks_field),
+                  receptive_field=first_input_fields(_blocks_receptive_field),
                   shape_inputs=(), gradient=gradients.depth_to_space),
 ]  # fmt: skip

@@ -11,7 +11,7 @@ from nbglcnn.codegen.glsl import FragmentShader, shader_source
 from nbglcnn.codegen.uniform_slots import GlslFunction
 from nbglcnn.graph import Node
 from nbglcnn.ops import norm_gradient as gradients
-from nbglcnn.ops.broadcast import ADD
+from nbglcnn.ops.broadcast import ADD_GLSL
 from nbglcnn.ops.elementwise import (
     Operand,
     broadcast_shape,
@@ -32,50 +32,50 @@ from nbglcnn.ops.operator import (
     one_of,
     same_shape,
 )
-from nbglcnn.ops.pointwise import SELECT
+from nbglcnn.ops.pointwise import SELECT_GLSL
 from nbglcnn.ops.receptive_field import OperatorField, full_fields, mixed_axes_fields
-from nbglcnn.ops.reduce import VARIANCE, draw_reduction, reduced_shape, tensor_for_axes
+from nbglcnn.ops.reduce import VARIANCE_KIND, draw_reduction, reduced_shape, tensor_for_axes
 from nbglcnn.ops.strided import gather_strided
 from nbglcnn.plan.layout import Layout
-from nbglcnn.plan.schema import Recipe
+from nbglcnn.plan.schema import PackingRecipe
 
 # Subtract the mean first: x · factor + shift would lose digits if the mean is large. Only an
 # infinite factor, from a variance and epsilon of 0, is applied in PyTorch's order, so that NaN and
 # Inf match.
-BATCH_NORM = "\n".join([
-    SELECT,
+BATCH_NORM_GLSL = "\n".join([
+    SELECT_GLSL,
     "vec4 combine(vec4 x, vec4 mean, vec4 by, vec4 bias) {",
     "  bvec4 infinite = equal(floatBitsToUint(by) & 0x7fffffffu, uvec4(0x7f800000u));",
     "  return select(infinite, x * by + (bias - mean * by), (x - mean) * by + bias);",
     "}",
 ])  # fmt: skip
-NORMALIZE_PLAIN = "vec4 combine(vec4 x, vec4 mean, vec4 by) { return (x - mean) * by; }"
-NORMALIZE_SCALED = (
+NORMALIZE_GLSL = "vec4 combine(vec4 x, vec4 mean, vec4 by) { return (x - mean) * by; }"
+NORMALIZE_AND_SCALE_GLSL = (
     "vec4 combine(vec4 x, vec4 mean, vec4 by, vec4 scale) { return (x - mean) * by * scale; }"
 )
-NORMALIZE_AFFINE = (
+NORMALIZE_AFFINE_GLSL = (
     "vec4 combine(vec4 x, vec4 mean, vec4 by, vec4 scale, vec4 bias)"
     " { return (x - mean) * by * scale + bias; }"
 )
-RMS_NORM = "vec4 combine(vec4 x, vec4 by, vec4 scale) { return x * by * scale; }"
-MEAN_VARIANCE_NORM = (
+RMS_NORM_GLSL = "vec4 combine(vec4 x, vec4 by, vec4 scale) { return x * by * scale; }"
+MEAN_VARIANCE_NORM_GLSL = (
     "vec4 combine(vec4 x, vec4 mean, vec4 deviation) { return (x - mean) / (deviation + 1e-9); }"
 )
 # A vector of length 0 stays 0.
-LP_NORM = "\n".join([
-    SELECT,
+LP_NORM_GLSL = "\n".join([
+    SELECT_GLSL,
     "vec4 combine(vec4 x, vec4 by) { return select(equal(by, vec4(0.0)), vec4(0.0), x / by); }",
 ])  # fmt: skip
-LRN = FragmentShader(
+LRN_SHADER = FragmentShader(
     "lrn",
     "\n".join([shader_source("power.glsl"), shader_source("lrn.glsl")]),
     uniform_slots="int before, behind; float alpha, beta, bias",
 )
-RUNNING_STATISTICS = GlslFunction(
+RUNNING_STATISTICS_FUNCTION = GlslFunction(
     "vec4 combine(vec4 old, vec4 now) { return old * u_momentum + now * (1.0 - u_momentum); }",
     "float momentum",
 )
-BATCH_NORM_FACTOR = GlslFunction(
+BATCH_NORM_FACTOR_FUNCTION = GlslFunction(
     "vec4 combine(vec4 scale, vec4 variance) { return scale / sqrt(variance + u_epsilon); }",
     "float epsilon",
 )
@@ -94,11 +94,13 @@ def draw_batch_norm(
     channels = x.shape[1]
     one_each = (channels,) + (1,) * (len(x.shape) - 2)
     if scale.is_constant(b) and variance.is_constant(b):
-        recipe = Recipe("batchnorm_factor", (scale.name, variance.name), {"epsilon": epsilon})
+        recipe = PackingRecipe(
+            "batchnorm_factor", (scale.name, variance.name), {"epsilon": epsilon}
+        )
         factor = Tensor(b.weight_texture(recipe), Layout((1, channels, 1, 1)))
     else:
         factor = draw_elementwise(
-            b, [scale, variance], BATCH_NORM_FACTOR, uniforms={"epsilon": epsilon}
+            b, [scale, variance], BATCH_NORM_FACTOR_FUNCTION, uniforms={"epsilon": epsilon}
         )
     operands = [
         x,
@@ -106,7 +108,7 @@ def draw_batch_norm(
         Operand(one_each, tensor=factor),
         replace(bias, shape=one_each),
     ]
-    return draw_elementwise(b, operands, BATCH_NORM, value=value)
+    return draw_elementwise(b, operands, BATCH_NORM_GLSL, value=value)
 
 
 def _lower_batch_norm(b: Builder, node: Node) -> None:
@@ -117,7 +119,7 @@ def _lower_batch_norm(b: Builder, node: Node) -> None:
     axes = [axis for axis in range(len(x.shape)) if axis != 1]
     tensor, along = tensor_for_axes(b, x, axes)
     mean = draw_reduction(b, tensor, along, "mean")
-    variance = draw_reduction(b, tensor, along, VARIANCE, reference=mean)
+    variance = draw_reduction(b, tensor, along, VARIANCE_KIND, reference=mean)
     statistics = [Operand(x.shape[1:2], tensor=found) for found in (mean, variance)]
     draw_batch_norm(b, node, Operand(x.shape, tensor=tensor), node.outputs[0], statistics)
     momentum = float_attr(node, "momentum", 0.9)
@@ -126,7 +128,7 @@ def _lower_batch_norm(b: Builder, node: Node) -> None:
             draw_elementwise(
                 b,
                 [*operands_of(b, old), new],
-                RUNNING_STATISTICS,
+                RUNNING_STATISTICS_FUNCTION,
                 value=value,
                 uniforms={"momentum": momentum},
             )
@@ -156,13 +158,15 @@ def _draw_normalized(
     """(x − mean) · inverse · scale + bias: one pass, or two if scale and bias differ in shape."""
     split = len(affine) == 2 and affine[0].shape != affine[1].shape
     first = affine[:1] if split else affine
-    function = {0: NORMALIZE_PLAIN, 1: NORMALIZE_SCALED, 2: NORMALIZE_AFFINE}[len(first)]
+    function = {0: NORMALIZE_GLSL, 1: NORMALIZE_AND_SCALE_GLSL, 2: NORMALIZE_AFFINE_GLSL}[
+        len(first)
+    ]
     operands = [x, *statistics, *first]
     if not split:
         draw_elementwise(b, operands, function, value=value)
         return
     result = Operand(x.shape, tensor=draw_elementwise(b, operands, function))
-    draw_elementwise(b, [result, affine[1]], ADD, value=value)
+    draw_elementwise(b, [result, affine[1]], ADD_GLSL, value=value)
 
 
 def _axis_statistics(
@@ -243,7 +247,7 @@ def _lower_rms_norm(b: Builder, node: Node) -> None:
     inverse = draw_reduction(b, tensor, along, "inverse root mean square", uniforms=numbers)
     shape = reduced_shape(x.shape, axes, True)
     operands = [Operand(x.shape, tensor=tensor), Operand(shape, tensor=inverse), scale]
-    draw_elementwise(b, operands, RMS_NORM, value=node.outputs[0])
+    draw_elementwise(b, operands, RMS_NORM_GLSL, value=node.outputs[0])
 
 
 def _lower_lp_norm(b: Builder, node: Node) -> None:
@@ -253,7 +257,7 @@ def _lower_lp_norm(b: Builder, node: Node) -> None:
     length = draw_reduction(b, tensor, along, f"l{int_attr(node, 'p', 2)}")
     shape = reduced_shape(x.shape, axes, True)
     operands = [Operand(x.shape, tensor=tensor), Operand(shape, tensor=length)]
-    draw_elementwise(b, operands, LP_NORM, value=node.outputs[0])
+    draw_elementwise(b, operands, LP_NORM_GLSL, value=node.outputs[0])
 
 
 def _lower_mean_variance(b: Builder, node: Node) -> None:
@@ -265,7 +269,7 @@ def _lower_mean_variance(b: Builder, node: Node) -> None:
     shape = reduced_shape(x.shape, axes, True)
     # Not `tensor`: if kept and reduced axes alternate, its axes have another order.
     operands = [x, Operand(shape, tensor=mean), Operand(shape, tensor=deviation)]
-    draw_elementwise(b, operands, MEAN_VARIANCE_NORM, value=node.outputs[0])
+    draw_elementwise(b, operands, MEAN_VARIANCE_NORM_GLSL, value=node.outputs[0])
 
 
 def _mean_variance_axes(facts: KnownValues, node: Node) -> tuple[int, ...]:
@@ -276,7 +280,7 @@ def _mean_variance_axes(facts: KnownValues, node: Node) -> tuple[int, ...]:
 def _lower_lrn(b: Builder, node: Node) -> None:
     x = b.tensor(node.inputs[0])
     count = int_attr(node, "size", 1)
-    output = b.output(node.outputs[0], x.layout)
+    output = b.create_output(node.outputs[0], x.layout)
     numbers = {
         "alpha": float_attr(node, "alpha", 1e-4) / count,
         "beta": float_attr(node, "beta", 0.75),
@@ -285,7 +289,7 @@ def _lower_lrn(b: Builder, node: Node) -> None:
         "behind": count // 2,
     }
     b.draw(
-        LRN, output, [x], uniforms=numbers,
+        LRN_SHADER, output, [x], uniforms=numbers,
         fetches=4 * (count // 4 + 3),
     )  # fmt: skip
 
@@ -353,23 +357,23 @@ _BATCH_FIELDS, _OWN_ELEMENT_FIELDS = (
 )
 
 
-def _batch_norm_fields(
-    facts: KnownValues, node: Node, position: int
+def _batch_norm_receptive_fields(
+    facts: KnownValues, node: Node, output_index: int
 ) -> Sequence[OperatorField | None]:
-    if position:
-        return full_fields(facts, node, position)
+    if output_index:
+        return full_fields(facts, node, output_index)
     training = int_attr(node, "training_mode", 0)
     return _BATCH_FIELDS(facts, node, 0) if training else _OWN_ELEMENT_FIELDS(facts, node, 0)
 
 
-ROW_ATTRIBUTES = {"axis": any_value, "epsilon": any_value, "stash_type": one_of(1)}
+LAYER_NORM_ATTRIBUTES = {"axis": any_value, "epsilon": any_value, "stash_type": one_of(1)}
 OPERATORS = [
     Operator("BatchNormalization",
              "Shifts and scales each channel by statistics of the training data, or of the batch.",
              _batch_norm_shapes, _lower_batch_norm,
              {"epsilon": any_value, "momentum": any_value, "training_mode": one_of(0, 1)},
              _batch_norm_problem,
-             role="follows", receptive_field=_batch_norm_fields, explanation="batch norm",
+             role="follows", receptive_field=_batch_norm_receptive_fields, explanation="batch norm",
              formula=None, bounds=None, caption="BN", shape_inputs=(),
              gradient=gradients.batch_norm),
     Operator("InstanceNormalization",
@@ -379,7 +383,7 @@ OPERATORS = [
              explanation="group norm", formula=None, bounds=None, caption="IN", shape_inputs=(),
              gradient=gradients.instance_norm),
     Operator("LayerNormalization", "Shifts and scales each row by its statistics.",
-             _layer_norm_shapes, _lower_layer_norm, ROW_ATTRIBUTES, _axis_problem,
+             _layer_norm_shapes, _lower_layer_norm, LAYER_NORM_ATTRIBUTES, _axis_problem,
              role="follows", receptive_field=mixed_axes_fields(_trailing_axes),
              explanation="layer norm", formula=None, bounds=None, caption="LN", shape_inputs=(),
              gradient=gradients.layer_norm),
@@ -391,7 +395,7 @@ OPERATORS = [
              explanation="group norm", formula=None, bounds=None, caption="GN", shape_inputs=(),
              gradient=gradients.group_norm),
     Operator("RMSNormalization", "Scales each row by the root of its mean square.", same_shape,
-             _lower_rms_norm, ROW_ATTRIBUTES, _axis_problem,
+             _lower_rms_norm, LAYER_NORM_ATTRIBUTES, _axis_problem,
              role="follows", receptive_field=mixed_axes_fields(_trailing_axes),
              explanation="nothing", formula=None, bounds=None, caption=None, shape_inputs=(),
              gradient=gradients.rms_norm),

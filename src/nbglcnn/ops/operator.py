@@ -26,7 +26,7 @@ class KnownValues(Protocol):
     def shape(self, value: str) -> Shape:
         """The concrete shape of a value."""
 
-    def constant(self, value: str) -> Array | None:
+    def constant_data(self, value: str) -> Array | None:
         """The data of a value if it is currently known, else None."""
 
     def static_data(self, value: str) -> Array | None:
@@ -133,7 +133,7 @@ class Operator:
         return found or (None, None)
 
 
-def zero_gradient(_rules: GradientBuilder, node: Node, _dy: Sequence[str]) -> Sequence[str]:
+def zero_gradient(_builder: GradientBuilder, node: Node, _dy: Sequence[str]) -> Sequence[str]:
     """The gradient of piecewise constant operators: 0, as in PyTorch."""
     return [""] * len(node.inputs)
 
@@ -182,7 +182,7 @@ def constant_ints(facts: KnownValues, node: Node, position: int) -> tuple[int, .
     """The integers of an input that must be a known constant; None if omitted or unknown."""
     if position >= len(node.inputs) or not node.inputs[position]:
         return None
-    data = facts.constant(node.inputs[position])
+    data = facts.constant_data(node.inputs[position])
     return None if data is None else tuple(int(v) for v in data.reshape(-1))
 
 

@@ -11,7 +11,7 @@ from nbglcnn.codegen.glsl import FragmentShader, shader_source
 from nbglcnn.codegen.uniform_slots import UniformValue
 from nbglcnn.graph import Node
 from nbglcnn.ops.elementwise import change_layout
-from nbglcnn.ops.movement import first_problem, lower_view, needs_constant
+from nbglcnn.ops.movement import combine_checks, constant_input_check, lower_view
 from nbglcnn.ops.operator import (
     KnownValues,
     Operator,
@@ -30,7 +30,7 @@ from nbglcnn.ops.receptive_field import (
     first_input_fields,
     shifted_position,
     source_positions,
-    table_axis,
+    table_window,
 )
 from nbglcnn.ops.strided import StridedView, contiguous_view, per_element_shader, view_index_map
 from nbglcnn.ops.window import SlidingWindow
@@ -39,8 +39,8 @@ from nbglcnn.plan.schema import AxisWindow, ExplanationKind, IndexMap
 
 PAD_MODES = ("constant", "edge", "reflect", "wrap")  # in the order of MODE in pad.glsl
 PAD_SLOTS = "ivec4 before, first, kept; int folds; float margin"
-PAD = FragmentShader("pad", shader_source("pad.glsl"), uniform_slots=PAD_SLOTS)
-PAD_CHANNELS = per_element_shader("pad", uniform_slots=PAD_SLOTS)
+PAD_SHADER = FragmentShader("pad", shader_source("pad.glsl"), uniform_slots=PAD_SLOTS)
+PAD_CHANNELS_SHADER = per_element_shader("pad", uniform_slots=PAD_SLOTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _problem(facts: KnownValues, node: Node) -> str | None:
 def _pad_value(b: Builder, node: Node) -> float | Tensor:
     if node.op != "Pad" or not has_input(node, 2):
         return 0.0
-    data = b.constant(node.inputs[2])
+    data = b.constant_data(node.inputs[2])
     return b.stored_tensor(node.inputs[2]) if data is None else float(data.reshape(()))
 
 
@@ -176,7 +176,7 @@ def _draw_padded(
 ) -> Tensor:
     """Pad a tensor along the axes of its nchw."""
     n, c, h, w = (p.padded_length for p in paddings)
-    output = b.scratch(b.layout((n, c, h, w)), x)
+    output = b.create_scratch_tensor(b.layout((n, c, h, w)), x)
     before = [max(p.before, 0) for p in paddings]
     far = [max(p.before, p.after, 0) for p in paddings]
     # The number of folds for the farthest position; reflected maps of one pixel are clamped.
@@ -194,7 +194,7 @@ def _draw_padded(
         "margin": margin,
     }
     b.draw(
-        PAD_CHANNELS if channels else PAD,
+        PAD_CHANNELS_SHADER if channels else PAD_SHADER,
         output,
         [x, *computed],
         uniforms=numbers,
@@ -204,12 +204,12 @@ def _draw_padded(
     return output
 
 
-def _pad_field(facts: KnownValues, node: Node, position: int) -> OperatorField:
+def _pad_receptive_field(facts: KnownValues, node: Node, output_index: int) -> OperatorField:
     mode, source = string_attr(node, "mode", "constant"), facts.shape(node.inputs[0])
     links = tuple(
         _axis_window(k, padding, mode) for k, padding in enumerate(_paddings(facts, node))
     )
-    return OperatorField(facts.shape(node.outputs[position]), source, links)
+    return OperatorField(facts.shape(node.outputs[output_index]), source, links)
 
 
 def _axis_window(axis: int, padding: Padding, mode: str) -> AxisWindow | None:
@@ -224,7 +224,7 @@ def _axis_window(axis: int, padding: Padding, mode: str) -> AxisWindow | None:
         rows = source_positions(padding.kept_length, repeated, padding.padded_length)
         return [[i + padding.kept_start for i in row] for row in rows]
 
-    return table_axis(axis, padding.padded_length, padding.length, places)
+    return table_window(axis, padding.padded_length, padding.length, places)
 
 
 def _padding_window(facts: KnownValues, node: Node) -> SlidingWindow:
@@ -250,7 +250,7 @@ def _crop_explanation(facts: KnownValues, node: Node) -> ExplanationKind:
     return "nothing" if _crop_view(facts, node) is None else "moved"
 
 
-def _crop_index_map(facts: KnownValues, node: Node, _position: int) -> IndexMap | None:
+def _crop_index_map(facts: KnownValues, node: Node, _output_index: int) -> IndexMap | None:
     view = _crop_view(facts, node)
     return None if view is None else view_index_map(view)
 
@@ -259,24 +259,27 @@ def _padding_sizes(facts: KnownValues, node: Node) -> list[tuple[int, int, int]]
     return [(one.length, one.before, one.after) for one in _paddings(facts, node)]
 
 
-_pad_problem = first_problem(
-    needs_constant(1, "pads"),
-    needs_constant(3, "axes"),
+_pad_problem = combine_checks(
+    constant_input_check(1, "pads"),
+    constant_input_check(3, "axes"),
     _problem,
 )
-_center_problem = first_problem(needs_constant(1, "shape"), _problem)
+_center_crop_pad_problem = combine_checks(constant_input_check(1, "shape"), _problem)
 
 OPERATORS = [
     Operator("Pad", "Adds a margin to axes: a constant, the edge, mirrored or wrapped around.",
              _shape, _lower, {"mode": one_of(*PAD_MODES)}, _pad_problem, window=_padding_window,
              index_map=_crop_index_map,
-             role="head", receptive_field=first_input_fields(_pad_field), explanation=_explanation,
+             role="head", receptive_field=first_input_fields(_pad_receptive_field),
+             explanation=_explanation,
              formula=None, bounds=None, caption=None, shape_inputs=(1, 3),
              gradient=pad_rule(_padding_sizes)),
     Operator("CenterCropPad", "Crops or pads axes to given lengths, centred.",
-             _shape, _lower, {"axes": any_value}, _center_problem, index_map=_crop_index_map,
+             _shape, _lower, {"axes": any_value}, _center_crop_pad_problem,
+             index_map=_crop_index_map,
              role="head",
-             receptive_field=first_input_fields(_pad_field), explanation=_crop_explanation,
+             receptive_field=first_input_fields(_pad_receptive_field),
+             explanation=_crop_explanation,
              formula=None, bounds=None, caption=None,
              shape_inputs=(1,), gradient=pad_rule(_padding_sizes)),
 ]  # fmt: skip

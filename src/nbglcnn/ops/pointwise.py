@@ -30,14 +30,16 @@ from nbglcnn.ops.pointwise_gradient import input_or_output_rule, input_rule, out
 from nbglcnn.ops.receptive_field import elementwise_fields
 from nbglcnn.plan.schema import Bounds, Role
 
-POINTWISE = FragmentShader("pointwise", shader_source("pointwise.glsl"), has_pixel_function=False)
-IDENTITY = GlslFunction("vec4 activate(vec4 v) { return v; }")
+POINTWISE_SHADER = FragmentShader(
+    "pointwise", shader_source("pointwise.glsl"), has_pixel_function=False
+)
+IDENTITY_FUNCTION = GlslFunction("vec4 activate(vec4 v) { return v; }")
 
 # Use select() for branches: a multiplication by 0 would turn an Inf of the untaken branch into NaN.
 # NaN is either restored by its bits, or preserved by a separate uniform for the selected limit,
 # distinct from the compared uniform. Otherwise Mesa turns `v < 0.0 ? 0.0 : v` into max(), and max()
 # drops NaN.
-SELECT = """
+SELECT_GLSL = """
 vec4 select(bvec4 which, vec4 yes, vec4 no) { return mix(no, yes, which); }
 vec4 unless_nan(vec4 v, vec4 result) {
   return select(greaterThan(floatBitsToUint(v) & 0x7fffffffu, uvec4(0x7f800000u)), v, result);
@@ -45,7 +47,7 @@ vec4 unless_nan(vec4 v, vec4 result) {
 """
 
 # SwiftShader's exp() loses NaN, and its log() returns finite numbers for 0 and negative numbers.
-EXP_LOG = """
+EXP_LOG_GLSL = """
 vec4 power(vec4 v) { return unless_nan(v, exp(v)); }
 vec4 logarithm(vec4 v) {
   vec4 odd = select(lessThan(v, vec4(0.0)), vec4(uintBitsToFloat(0x7fc00000u)), vec4(uintBitsToFloat(0xff800000u)));
@@ -55,7 +57,7 @@ vec4 logarithm(vec4 v) {
 
 # exp(v) - 1 without cancellation near 0 (Kahan: (e - 1) · v / log e), from which tanh and erf
 # follow. GLSL's own tanh overflows for large arguments on some drivers.
-EXPM1 = """
+EXPM1_GLSL = """
 float expm1(float v) {
   if (abs(v) < 0.25)
     return v * (1.0 + v * (0.5 + v * (1.0 / 6.0 + v * (1.0 / 24.0 + v * (1.0 / 120.0 + v * (1.0 / 720.0 + v / 5040.0))))));
@@ -64,7 +66,7 @@ float expm1(float v) {
 vec4 expm1(vec4 v) { return vec4(expm1(v.x), expm1(v.y), expm1(v.z), expm1(v.w)); }
 """
 
-ERF = """
+ERF_GLSL = """
 // Abramowitz and Stegun 7.1.26 is good to 1.5e-7 absolutely; below 1 the series keeps relative precision too.
 float erf(float v) {
   float a = abs(v);
@@ -86,7 +88,7 @@ SINE_GLSL = shader_source("sine.glsl")
 
 def _activation_function(body: str, *helpers: str, uniform_slots: str = "") -> GlslFunction:
     return GlslFunction(
-        "\n".join([SELECT, *helpers, f"vec4 activate(vec4 v) {{ {body} }}"]), uniform_slots
+        "\n".join([SELECT_GLSL, *helpers, f"vec4 activate(vec4 v) {{ {body} }}"]), uniform_slots
     )
 
 
@@ -102,24 +104,24 @@ def _lower(b: Builder, node: Node) -> None:
     function, numbers = activation_of(b, node)
     x = b.stored_tensor(node.inputs[0])
     # The function ignores the order of elements, so the output has the input's layout.
-    output = b.scratch(x.layout)
-    b.bind(b.epilogue(node).value, output)
-    b.draw(POINTWISE, output, [x], uniforms=numbers, functions=[function], fetches=4)
+    output = b.create_scratch_tensor(x.layout)
+    b.bind(b.epilogue(node).output_name, output)
+    b.draw(POINTWISE_SHADER, output, [x], uniforms=numbers, functions=[function], fetches=4)
 
 
-UniformsOf = Callable[[KnownValues, Node], Mapping[str, float]]
-FormulaOf = Callable[[KnownValues, Node], str]
+UniformRule = Callable[[KnownValues, Node], Mapping[str, float]]
+FormulaRule = Callable[[KnownValues, Node], str]
 
 
 def unary_operator(
     name: str,
     doc: str,
     function: GlslFunction,
-    formula: str | FormulaOf,
+    formula: str | FormulaRule,
     bounds: Bounds | Callable[[KnownValues, Node], Bounds] | None = None,
     *,
     role: Role = "head",
-    uniforms: UniformsOf | None = None,
+    uniforms: UniformRule | None = None,
     extra_attributes: Mapping[str, AttributeCheck] = {},
     check: Callable[[KnownValues, Node], str | None] = no_problem,
     caption: str | None = None,
@@ -154,7 +156,7 @@ activation_operator = partial(unary_operator, role="follows")
 
 def _gelu_function(body: str) -> GlslFunction:
     return _activation_function(
-        "return vec4(gelu(v.x), gelu(v.y), gelu(v.z), gelu(v.w));", EXPM1, ERF, body
+        "return vec4(gelu(v.x), gelu(v.y), gelu(v.z), gelu(v.w));", EXPM1_GLSL, ERF_GLSL, body
     )
 
 
@@ -181,7 +183,7 @@ def _clip_limits(facts: KnownValues, node: Node) -> tuple[float, float]:
     limits = [-math.inf, math.inf]
     for position in (1, 2):
         if position < len(node.inputs) and node.inputs[position]:
-            data = facts.constant(node.inputs[position])
+            data = facts.constant_data(node.inputs[position])
             assert data is not None
             limits[position - 1] = float(data.reshape(()))
     return limits[0], limits[1]
@@ -196,7 +198,7 @@ def _clip_uniforms(facts: KnownValues, node: Node) -> Mapping[str, float]:
 
 def _clip_problem(facts: KnownValues, node: Node) -> str | None:
     for name, value in zip(("min", "max"), node.inputs[1:], strict=False):
-        data = facts.constant(value) if value else None
+        data = facts.constant_data(value) if value else None
         if value and (data is None or data.size != 1):
             return f"its {name} is not a constant number"
     return None
@@ -218,16 +220,16 @@ OPERATORS = [
                         gradient=input_or_output_rule("return select(greaterThan(a, vec4(0.0)), b, vec4(0.0));",
                                                       "return select(greaterThan(a, vec4(u_alpha)), b, vec4(0.0));", alpha=1.0)),
     activation_operator("Elu", "Identity above zero, alpha · (eˣ − 1) below.",
-                        _activation_function("return unless_nan(v, select(lessThan(v, vec4(0.0)), u_alpha * expm1(v), v));", EXPM1),
+                        _activation_function("return unless_nan(v, select(lessThan(v, vec4(0.0)), u_alpha * expm1(v), v));", EXPM1_GLSL),
                         "where(x < 0, {alpha} * (exp(x) - 1), x)", alpha=1.0, caption="ELU",
                         gradient=input_or_output_rule("return b * select(lessThanEqual(a, vec4(0.0)), a + u_alpha, vec4(1.0));",
                                                       "return b * select(lessThanEqual(a, vec4(0.0)), u_alpha * exp(a), vec4(1.0));", alpha=1.0)),
     activation_operator("Celu", "Identity above zero, alpha · (e^(x / alpha) − 1) below.",
-                        _activation_function("return unless_nan(v, select(lessThan(v, vec4(0.0)), u_alpha * expm1(v / u_alpha), v));", EXPM1),
+                        _activation_function("return unless_nan(v, select(lessThan(v, vec4(0.0)), u_alpha * expm1(v / u_alpha), v));", EXPM1_GLSL),
                         "where(x < 0, {alpha} * (exp(x / {alpha}) - 1), x)", alpha=1.0, caption="CELU",
                         gradient=output_rule("return b * select(lessThanEqual(a, vec4(0.0)), a / u_alpha + 1.0, vec4(1.0));", alpha=1.0)),
     activation_operator("Selu", "gamma · x above zero, gamma · alpha · (eˣ − 1) below: keeps mean 0 and variance 1.",
-                        _activation_function("return unless_nan(v, u_gamma * select(lessThan(v, vec4(0.0)), u_alpha * expm1(v), v));", EXPM1),
+                        _activation_function("return unless_nan(v, u_gamma * select(lessThan(v, vec4(0.0)), u_alpha * expm1(v), v));", EXPM1_GLSL),
                         "{gamma} * where(x < 0, {alpha} * (exp(x) - 1), x)", alpha=1.67326319217681884765625, gamma=1.05070102214813232421875, caption="SELU",
                         gradient=input_or_output_rule("return b * select(lessThanEqual(a, vec4(0.0)), a + u_gamma * u_alpha, vec4(u_gamma));",
                                                       "return b * u_gamma * select(lessThanEqual(a, vec4(0.0)), u_alpha * exp(a), vec4(1.0));",
@@ -236,7 +238,7 @@ OPERATORS = [
                         _activation_function("return unless_nan(v, 1.0 / (1.0 + exp(-v)));"),
                         "1 / (1 + exp(-x))", (0.0, 1.0), gradient=output_rule("return b * a * (1.0 - a);")),
     activation_operator("Tanh", "Squeezes everything between −1 and 1.",
-                        _activation_function("vec4 e = expm1(-2.0 * abs(v)); vec4 t = -e / (e + 2.0); return unless_nan(v, select(lessThan(v, vec4(0.0)), -t, t));", EXPM1),
+                        _activation_function("vec4 e = expm1(-2.0 * abs(v)); vec4 t = -e / (e + 2.0); return unless_nan(v, select(lessThan(v, vec4(0.0)), -t, t));", EXPM1_GLSL),
                         "tanh(x)", (-1.0, 1.0), gradient=output_rule("return b * (1.0 - a * a);")),
     activation_operator("HardSigmoid", "A straight line alpha · x + beta, cut off at 0 and 1.",
                         _activation_function("vec4 t = v * u_alpha + u_beta; t = select(lessThan(t, vec4(0.0)), vec4(0.0), t); return unless_nan(v, select(greaterThan(t, vec4(1.0)), vec4(1.0), t));"),
@@ -270,12 +272,12 @@ OPERATORS = [
     activation_operator("Gelu", "x · Φ(x), with the normal distribution's Φ or its tanh approximation.", GlslFunction(""),
                         _gelu_formula, extra_attributes={"approximate": one_of("none", "tanh")}, caption="GELU",
                         gradient=slopes.gelu),
-    unary_operator("Erf", "The error function.", _activation_function("return vec4(erf(v.x), erf(v.y), erf(v.z), erf(v.w));", ERF),
+    unary_operator("Erf", "The error function.", _activation_function("return vec4(erf(v.x), erf(v.y), erf(v.z), erf(v.w));", ERF_GLSL),
                    "erf(x)", (-1.0, 1.0),
                    gradient=input_rule("return b * 1.1283791670955126 * exp(-a * a);")),
-    unary_operator("Exp", "eˣ.", _activation_function("return power(v);", EXP_LOG), "exp(x)",
+    unary_operator("Exp", "eˣ.", _activation_function("return power(v);", EXP_LOG_GLSL), "exp(x)",
                    gradient=output_rule("return b * a;")),
-    unary_operator("Log", "The natural logarithm.", _activation_function("return logarithm(v);", EXP_LOG), "log(x)",
+    unary_operator("Log", "The natural logarithm.", _activation_function("return logarithm(v);", EXP_LOG_GLSL), "log(x)",
                    gradient=slopes.log),
     unary_operator("Sqrt", "The square root.", _activation_function("return sqrt(v);"), "sqrt(x)",
                    gradient=slopes.sqrt),
@@ -332,14 +334,14 @@ _GELU_FUNCTIONS = {
         " float e = expm1(-2.0 * abs(z)); float t = -e / (e + 2.0); return 0.5 * v * (1.0 + (z < 0.0 ? -t : t)); }"
     ),
 }
-BY_NAME = {operator.name: operator for operator in OPERATORS}
+OPERATORS_BY_NAME = {operator.name: operator for operator in OPERATORS}
 
 
 def activation_of(b: Builder, node: Node | None) -> tuple[GlslFunction, Mapping[str, float]]:
     """Return a unary node's GLSL `vec4 activate(vec4 v)` (None: the identity) and its uniforms."""
     if node is None:
-        return IDENTITY, {}
-    operator = BY_NAME[node.op]
+        return IDENTITY_FUNCTION, {}
+    operator = OPERATORS_BY_NAME[node.op]
     function = (
         _GELU_FUNCTIONS[string_attr(node, "approximate", "none")]
         if node.op == "Gelu"

@@ -32,17 +32,19 @@ def input_or_output_rule(output: str, input: str, **defaults: float) -> Gradient
     """
     rules_of = input_rule(input, **defaults), output_rule(output, **defaults)
 
-    def rule(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    def rule(builder: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
         tells = all(float_attr(node, key, default) >= 0 for key, default in defaults.items())
-        return rules_of[tells](rules, node, dy)
+        return rules_of[tells](builder, node, dy)
 
     return rule
 
 
-def _glsl_rule(of: Callable[[Node], str], glsl: str, defaults: dict[str, float]) -> GradientRule:
-    def rule(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def _glsl_rule(
+    source_value: Callable[[Node], str], glsl: str, defaults: dict[str, float]
+) -> GradientRule:
+    def rule(builder: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
         numbers = {key: float_attr(node, key, default) for key, default in defaults.items()}
-        dx = rules.apply_glsl(glsl, of(node), dy[0], **numbers)
+        dx = builder.apply_glsl(glsl, source_value(node), dy[0], **numbers)
         return [dx, *[""] * (len(node.inputs) - 1)]
 
     return rule
@@ -54,40 +56,42 @@ def torch_name(node: Node) -> str:
 
 
 # In these operators PyTorch's gradient is 0 if the result is 0, where the root has no gradient.
-NORM_OPERATORS = ("std", "std_mean", "linalg_vector_norm", "norm", "cdist")
+TORCH_NORM_OPERATORS = ("std", "std_mean", "linalg_vector_norm", "norm", "cdist")
 
 
 BINARY_CROSS_ENTROPY = "binary_cross_entropy"
 
 
-def log(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def log(builder: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """Log: 1 / x; in a binary cross-entropy, both logs sum to (x - target) / (x (1 - x)).
 
     In a binary cross-entropy, the divisor is at least 1e-12, as in PyTorch.
     """
     if torch_name(node) != BINARY_CROSS_ENTROPY:
-        return [rules.apply_glsl("return b / a;", node.inputs[0], dy[0])]
-    made = rules.producer(node.inputs[0])
+        return [builder.apply_glsl("return b / a;", node.inputs[0], dy[0])]
+    made = builder.producer(node.inputs[0])
     if made is not None and torch_name(made) == BINARY_CROSS_ENTROPY:  # 1 - x, rounded
         glsl = "return -b * a / max(-a * (1.0 + a), vec4(1e-12));"
-        return [rules.apply_glsl(glsl, made.inputs[0], dy[0])]
+        return [builder.apply_glsl(glsl, made.inputs[0], dy[0])]
     glsl = "return b * (1.0 - a) / max(a * (1.0 - a), vec4(1e-12));"
-    return [rules.apply_glsl(glsl, node.inputs[0], dy[0])]
+    return [builder.apply_glsl(glsl, node.inputs[0], dy[0])]
 
 
-def sqrt(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def sqrt(builder: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """Sqrt: infinite at 0, except in standard deviations and norms."""
     slope = "0.5 * b / a"
-    if torch_name(node) in NORM_OPERATORS:
+    if torch_name(node) in TORCH_NORM_OPERATORS:
         slope = f"select(equal(a, vec4(0.0)), vec4(0.0), {slope})"
-    return [rules.apply_glsl(f"return {slope};", node.outputs[0], dy[0])]
+    return [builder.apply_glsl(f"return {slope};", node.outputs[0], dy[0])]
 
 
 def operator_rule(op: str, factor: float = 1) -> GradientRule:
     """Make a rule: the gradient is another operator of the input, times a factor."""
 
-    def rule(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-        return [rules.multiply(rules.scale(dy[0], factor), rules.add_node(op, node.inputs[0]))]
+    def rule(builder: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
+        return [
+            builder.multiply(builder.scale(dy[0], factor), builder.add_node(op, node.inputs[0]))
+        ]
 
     return rule
 
@@ -112,35 +116,35 @@ return 0.5 * b * (1.0 + select(lessThan(z, vec4(0.0)), -t, t) + a * steep * dz);
 """
 
 
-def gelu(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def gelu(builder: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """Gelu: Φ(x) + x φ(x), or the derivative of the tanh approximation."""
     x = node.inputs[0]
     if string_attr(node, "approximate", "none") == "tanh":
-        return [rules.apply_glsl(GELU_TANH_GLSL, x, dy[0])]
-    erf = rules.add_node("Erf", rules.scale(x, 0.5**0.5))
+        return [builder.apply_glsl(GELU_TANH_GLSL, x, dy[0])]
+    erf = builder.add_node("Erf", builder.scale(x, 0.5**0.5))
     glsl = "return c * (0.5 + 0.5 * b + a * 0.3989422804014327 * exp(-0.5 * a * a));"
-    return [rules.apply_glsl(glsl, x, erf, dy[0])]
+    return [builder.apply_glsl(glsl, x, erf, dy[0])]
 
 
 # At the bounds of these, PyTorch's gradient is 0, so their output suffices.
-OPEN_BOUND_OPERATORS = ("relu6", "hardtanh")
+ZERO_GRADIENT_BOUND_OPERATORS = ("relu6", "hardtanh")
 
 
 def clip_rule(limits: Callable[[KnownValues, Node], tuple[float, float]]) -> GradientRule:
     """Clip: make a rule from a node's limits; at a limit the gradient passes."""
 
-    def rule(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-        named = zip(("low", "high"), limits(rules, node), strict=True)
+    def rule(builder: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
+        named = zip(("low", "high"), limits(builder, node), strict=True)
         numbers = {name: limit for name, limit in named if math.isfinite(limit)}
         at_bounds, of = ("", node.inputs[0])
-        if torch_name(node) in OPEN_BOUND_OPERATORS:
+        if torch_name(node) in ZERO_GRADIENT_BOUND_OPERATORS:
             at_bounds, of = ("Equal", node.outputs[0])
         glsl = "vec4 passed = b; "
         for name, beyond in (("low", "lessThan"), ("high", "greaterThan")):
             if name in numbers:
                 test = f"{beyond}{at_bounds}(a, vec4(u_{name}))"
                 glsl += f"passed = select({test}, vec4(0.0), passed); "
-        dx = rules.apply_glsl(f"{glsl}return passed;", of, dy[0], **numbers)
+        dx = builder.apply_glsl(f"{glsl}return passed;", of, dy[0], **numbers)
         return [dx, *[""] * (len(node.inputs) - 1)]
 
     return rule

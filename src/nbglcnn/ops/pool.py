@@ -41,11 +41,11 @@ from nbglcnn.ops.window import (
 from nbglcnn.plan.layout import MAX_EXACT_INTEGER, storage_nchw
 from nbglcnn.plan.schema import ExplanationKind
 
-POOL = FragmentShader("pool", shader_source("volume_rows.glsl") + shader_source("pool.glsl"),
+POOL_SHADER = FragmentShader("pool", shader_source("volume_rows.glsl") + shader_source("pool.glsl"),
                       has_pixel_function=False,
     uniform_slots=f"{WINDOW_SLOTS}; ivec3 behind; int counts; float p")  # fmt: skip
 MAX_KIND, MEAN_KIND, NORM_KIND = range(3)  # KIND in pool.glsl
-KIND_OF = {"MaxPool": MAX_KIND, "AveragePool": MEAN_KIND, "LpPool": NORM_KIND}
+KIND_BY_OPERATOR = {"MaxPool": MAX_KIND, "AveragePool": MEAN_KIND, "LpPool": NORM_KIND}
 
 
 def _window(facts: KnownValues, node: Node) -> SlidingWindow:
@@ -96,14 +96,14 @@ def _lower(b: Builder, node: Node) -> None:
     if _is_global(window, spatial):
         # Global window: reduce in stages, because the few results alone would not keep the device
         # busy.
-        _draw_reduced(b, node, x)
+        _draw_global_pool(b, node, x)
     else:
         _draw_windows(b, node, x, window)
     if len(node.outputs) > 1 and node.outputs[1]:
         _draw_indices(b, node, x, window)
 
 
-def _draw_reduced(b: Builder, node: Node, x: Tensor) -> None:
+def _draw_global_pool(b: Builder, node: Node, x: Tensor) -> None:
     p = int_attr(node, "p", 2)
     kind = _reduction_kind(node.op, p)
     numbers = {"p": p} if kind.uniform_slots else {}
@@ -112,8 +112,8 @@ def _draw_reduced(b: Builder, node: Node, x: Tensor) -> None:
 
 def _draw_windows(b: Builder, node: Node, x: Tensor, window: SlidingWindow) -> None:
     nchw, plane = storage_nchw(b.shape(node.outputs[0])), window.as_2d()
-    layout = b.layout(nchw, b.block(nchw, slices=window.is_3d))
-    output = b.output(node.outputs[0], layout)
+    layout = b.layout(nchw, b.choose_block(nchw, slices=window.is_3d))
+    output = b.create_output(node.outputs[0], layout)
     counts = int_attr(node, "count_include_pad", 0)
     numbers: dict[str, UniformValue] = {
         **window.uniforms(b.shape(node.inputs[0])[2:]),
@@ -124,8 +124,8 @@ def _draw_windows(b: Builder, node: Node, x: Tensor, window: SlidingWindow) -> N
         },
     }
     b.draw(
-        POOL, output, [x], uniforms=numbers,
-        constants={"KIND": KIND_OF[node.op], "DEPTH": int(window.is_3d)},
+        POOL_SHADER, output, [x], uniforms=numbers,
+        constants={"KIND": KIND_BY_OPERATOR[node.op], "DEPTH": int(window.is_3d)},
         functions=[shader_source("nan.glsl")],
         fetches=math.prod(layout.block) * math.prod(window.kernel),
     )  # fmt: skip
@@ -138,7 +138,7 @@ def _draw_indices(b: Builder, node: Node, x: Tensor, window: SlidingWindow) -> N
     steps = [math.prod(spatial[k + 1 :]) for k in places]
     if int_attr(node, "storage_order", 0):
         steps = [math.prod(spatial[:k]) for k in places]
-    draw_indices(b, x, window, spatial, b.output(node.outputs[1]), steps, in_map=False)
+    draw_indices(b, x, window, spatial, b.create_output(node.outputs[1]), steps, in_map=False)
 
 
 def _reduction_kind(op: str, p: int) -> ReductionKind:
@@ -147,7 +147,7 @@ def _reduction_kind(op: str, p: int) -> ReductionKind:
         if p in (1, 2):
             return REDUCTION_KINDS[f"l{p}"]
         return ReductionKind(
-            "pow(abs(v), vec4(u_p))", finish="pow(v, vec4(1.0 / u_p))", uniform_slots="float p"
+            "pow(abs(v), vec4(u_p))", finish_glsl="pow(v, vec4(1.0 / u_p))", uniform_slots="float p"
         )
     return REDUCTION_KINDS["max" if op.endswith("MaxPool") else "mean"]
 
@@ -168,7 +168,7 @@ def _spatial_axes(facts: KnownValues, node: Node) -> Sequence[int]:
 
 def _lower_global(b: Builder, node: Node) -> None:
     x = b.tensor(node.inputs[0])
-    _draw_reduced(b, node, x)
+    _draw_global_pool(b, node, x)
 
 
 WINDOW_ATTRIBUTES: dict[str, AttributeCheck] = {
@@ -184,31 +184,31 @@ WINDOW_ATTRIBUTES: dict[str, AttributeCheck] = {
 def _window_pool(
     name: str,
     doc: str,
-    explains: ExplanationKind,
-    short: str | None,
+    explanation: ExplanationKind,
+    caption: str | None,
     gradient: GradientRule,
     **attributes: AttributeCheck,
 ) -> Operator:
     return Operator(
         name, doc, _shapes, _lower, {**WINDOW_ATTRIBUTES, **attributes}, _problem,
         window=_window, role="resamples", receptive_field=window_fields(_window),
-        explanation=explains,
-        formula=None, bounds=None, caption=short, shape_inputs=(), gradient=gradient,
+        explanation=explanation,
+        formula=None, bounds=None, caption=caption, shape_inputs=(), gradient=gradient,
     )  # fmt: skip
 
 
 def _global_pool(
     name: str,
     doc: str,
-    explains: ExplanationKind,
-    short: str | None,
+    explanation: ExplanationKind,
+    caption: str | None,
     gradient: GradientRule,
     **attributes: AttributeCheck,
 ) -> Operator:
     return Operator(
         name, doc, _global_shapes, _lower_global, attributes, _global_problem,
-        role="resamples", receptive_field=mixed_axes_fields(_spatial_axes), explanation=explains,
-        formula=None, bounds=None, caption=short, shape_inputs=(), gradient=gradient,
+        role="resamples", receptive_field=mixed_axes_fields(_spatial_axes), explanation=explanation,
+        formula=None, bounds=None, caption=caption, shape_inputs=(), gradient=gradient,
     )  # fmt: skip
 
 

@@ -27,14 +27,14 @@ from nbglcnn.ops.receptive_field import full_fields
 from nbglcnn.ops.window import SlidingWindow, pad_to_3d, sliding_window
 from nbglcnn.plan.layout import MAX_EXACT_INTEGER, storage_nchw
 
-MAX_POOL_GRADIENT = FragmentShader(
+MAX_POOL_GRADIENT_SHADER = FragmentShader(
     "max_pool_gradient",
     shader_source("adaptive_bins.glsl") + shader_source("max_pool_gradient.glsl")
     + shader_source("pixel_loop_main.glsl"), has_pixel_function=False,
     uniform_slots="ivec3 kernel, stride, dilation, padding, size, places",
 )  # fmt: skip
 # For adjacent windows of 2×2 pixels.
-MAX_POOL_GRADIENT_BLOCKS = FragmentShader(
+MAX_POOL_GRADIENT_BLOCKS_SHADER = FragmentShader(
     "max_pool_gradient_blocks",
     shader_source("max_pool_gradient_blocks.glsl"),
     has_pixel_function=False,
@@ -45,45 +45,49 @@ def _window(facts: KnownValues, node: Node) -> SlidingWindow:
     return sliding_window(facts, node, int_list_attr(node, "kernel_shape", ()))
 
 
-def max_pool(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def max_pool(builder: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """MaxPool: the gradient goes to the first maximum of each window."""
-    return [_max_pool_gradient(rules, node, dy[0], _window(rules, node))]
+    return [_max_pool_gradient(builder, node, dy[0], _window(builder, node))]
 
 
-def global_max_pool(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def global_max_pool(builder: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """GlobalMaxPool: the gradient goes to the first maximum of each map."""
-    n, c, *spatial = shape = rules.shape(node.inputs[0])
+    n, c, *spatial = shape = builder.shape(node.inputs[0])
     count = math.prod(spatial)
-    lines = rules.reshape(node.inputs[0], (n, c, count))
-    place = rules.add_node("ArgMax", lines, dtype=INT64, axis=2, keepdims=1)
-    place = rules.reshape(place, rules.shape(dy[0]), dtype=INT64)
-    own = rules.add_constant(np.arange(count, dtype=np.int64).reshape(1, 1, *shape[2:]))
-    return [rules.apply_glsl(_WHERE_EQUAL, dy[0], place, own)]
+    lines = builder.reshape(node.inputs[0], (n, c, count))
+    place = builder.add_node("ArgMax", lines, dtype=INT64, axis=2, keepdims=1)
+    place = builder.reshape(place, builder.shape(dy[0]), dtype=INT64)
+    own = builder.add_constant(np.arange(count, dtype=np.int64).reshape(1, 1, *shape[2:]))
+    return [builder.apply_glsl(_WHERE_EQUAL_GLSL, dy[0], place, own)]
 
 
-def _max_pool_gradient(rules: GradientBuilder, node: Node, dy: str, window: SlidingWindow) -> str:
-    return rules.add_node(
+def _max_pool_gradient(builder: GradientBuilder, node: Node, dy: str, window: SlidingWindow) -> str:
+    return builder.add_node(
         "MaxPoolGradient", node.inputs[0], node.outputs[0], dy, kernel_shape=window.kernel,
         strides=window.strides, dilations=window.dilations, pads=window.pads_begin,
     )  # fmt: skip
 
 
-def average_pool(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def average_pool(builder: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """AveragePool: each element of a window gets its share of the mean."""
-    spatial = rules.shape(node.inputs[0])[2:]
-    window, padded = _window(rules, node), int_attr(node, "count_include_pad", 0)
+    spatial = builder.shape(node.inputs[0])[2:]
+    window, padded = _window(builder, node), int_attr(node, "count_include_pad", 0)
     counts: Array = np.ones((), np.float32)
     for axis, length in enumerate(spatial):
         along = _tap_counts(window, axis, length, bool(padded))
         counts = np.multiply.outer(counts, along)
-    share = rules.multiply(dy[0], rules.add_constant((1 / counts).astype(np.float32)[None, None]))
-    return [sum_windows(rules, share, window, spatial)]
+    share = builder.multiply(
+        dy[0], builder.add_constant((1 / counts).astype(np.float32)[None, None])
+    )
+    return [sum_windows(builder, share, window, spatial)]
 
 
-def sum_windows(rules: GradientBuilder, share: str, window: SlidingWindow, spatial: Shape) -> str:
+def sum_windows(
+    builder: GradientBuilder, window_gradient: str, window: SlidingWindow, spatial: Shape
+) -> str:
     """Sum the share that each window gives to all of its elements: (n, c, *spatial)."""
-    channels = rules.shape(share)[1]
-    ones = rules.full((channels, 1, *window.kernel), 1)
+    channels = builder.shape(window_gradient)[1]
+    ones = builder.full((channels, 1, *window.kernel), 1)
     full = tuple(
         s * (o - 1) + d * (k - 1) + 1
         for s, o, d, k in zip(
@@ -91,8 +95,8 @@ def sum_windows(rules: GradientBuilder, share: str, window: SlidingWindow, spati
         )
     )
     left = [f - b - n for f, b, n in zip(full, window.pads_begin, spatial, strict=True)]
-    return rules.add_node(
-        "ConvTranspose", share, ones, group=channels, strides=window.strides,
+    return builder.add_node(
+        "ConvTranspose", window_gradient, ones, group=channels, strides=window.strides,
         dilations=window.dilations, pads=(*window.pads_begin, *(max(0, n) for n in left)),
         output_padding=tuple(max(0, -n) for n in left),
     )  # fmt: skip
@@ -108,47 +112,47 @@ def _tap_counts(window: SlidingWindow, axis: int, length: int, padded: bool) -> 
     return counted
 
 
-def global_average_pool(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def global_average_pool(builder: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """GlobalAveragePool: an equal share for each element."""
-    shape = rules.shape(node.inputs[0])
-    return [rules.expand(rules.scale(dy[0], 1 / math.prod(shape[2:])), shape)]
+    shape = builder.shape(node.inputs[0])
+    return [builder.expand(builder.scale(dy[0], 1 / math.prod(shape[2:])), shape)]
 
 
-def lp_pool(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def lp_pool(builder: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """LpPool: y = (Σ |x|^p)^(1/p); 0 if the norm is 0."""
     x, y = node.inputs[0], node.outputs[0]
     p = float(int_attr(node, "p", 2))
-    share = rules.apply_glsl(_NORM_FACTOR, dy[0], y, p=p)
+    share = builder.apply_glsl(_NORM_FACTOR_GLSL, dy[0], y, p=p)
     if node.op == "GlobalLpPool":
-        whole = rules.expand(share, rules.shape(x))
+        whole = builder.expand(share, builder.shape(x))
     else:
-        whole = sum_windows(rules, share, _window(rules, node), rules.shape(x)[2:])
-    return [rules.apply_glsl(_NORM_ELEMENT, whole, x, p=p)]
+        whole = sum_windows(builder, share, _window(builder, node), builder.shape(x)[2:])
+    return [builder.apply_glsl(_NORM_ELEMENT_GLSL, whole, x, p=p)]
 
 
-def max_unpool_rule(counted: Callable[[KnownValues, Node], Shape]) -> GradientRule:
-    """Make a MaxUnpool's rule for indices into `counted`: each input reads at its index.
+def max_unpool_rule(indexed_shape: Callable[[KnownValues, Node], Shape]) -> GradientRule:
+    """Make a MaxUnpool's rule for indices into `indexed_shape`: each input reads at its index.
 
     As in PyTorch, an input that another one has overwritten also reads there.
     """
 
-    def rule(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    def rule(builder: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
         places = dy[0]
-        for axis, length in enumerate(counted(rules, node)):
-            places = slice_axis(rules, places, axis, 0, length)
-        flat = rules.reshape(places, (rules.numel(places),))
-        found = rules.add_node("Gather", flat, node.inputs[1], axis=0)
+        for axis, length in enumerate(indexed_shape(builder, node)):
+            places = slice_axis(builder, places, axis, 0, length)
+        flat = builder.reshape(places, (builder.numel(places),))
+        found = builder.add_node("Gather", flat, node.inputs[1], axis=0)
         return [found, *[""] * (len(node.inputs) - 1)]
 
     return rule
 
 
-_WHERE_EQUAL = "return select(equal(b, c), a, vec4(0.0));"
-_NORM_FACTOR = (
+_WHERE_EQUAL_GLSL = "return select(equal(b, c), a, vec4(0.0));"
+_NORM_FACTOR_GLSL = (
     "return select(equal(b, vec4(0.0)), vec4(0.0),"
     " a * (u_p == 1.0 ? vec4(1.0) : u_p == 2.0 ? 1.0 / b : pow(b, vec4(1.0 - u_p))));"
 )
-_NORM_ELEMENT = (
+_NORM_ELEMENT_GLSL = (
     "return a * sign(b) * (u_p == 1.0 ? vec4(1.0) : u_p == 2.0 ? abs(b)"
     " : pow(abs(b), vec4(u_p - 1.0)));"
 )
@@ -189,7 +193,7 @@ def _problem(facts: KnownValues, node: Node) -> str | None:
             f"indices into maps of {math.prod(shape[2:]):,} elements; at most {MAX_EXACT_INTEGER:,}"
         )
     if problem := loop_problem(
-        _OTHER_ITERATIONS + loop_iterations(*_windows_per_pixel(facts, node))
+        _OTHER_LOOP_ITERATIONS + loop_iterations(*_windows_per_pixel(facts, node))
     ):
         return f"{_windows_per_pixel(facts, node)} windows reach a pixel: {problem}"
     if "output_size" in node.attributes:
@@ -200,7 +204,7 @@ def _problem(facts: KnownValues, node: Node) -> str | None:
     return None
 
 
-_OTHER_ITERATIONS = 6  # iterations of a one-pixel fragment's other loops
+_OTHER_LOOP_ITERATIONS = 6  # iterations of a one-pixel fragment's other loops
 
 
 def _lower(b: Builder, node: Node) -> None:
@@ -214,7 +218,12 @@ def _lower(b: Builder, node: Node) -> None:
     inside = all(o * s <= n for o, s, n in zip(places, strides, spatial, strict=True))
     plain = (layout.block, layout.phases) == ((1, 2, 2), (1, 1)) and not adaptive
     if is_adjacent and inside and kernel == (1, 2, 2) and plain and x.layout == layout:
-        b.draw(MAX_POOL_GRADIENT_BLOCKS, b.output(node.outputs[0], layout), [x, y, dy], fetches=6)
+        b.draw(
+            MAX_POOL_GRADIENT_BLOCKS_SHADER,
+            b.create_output(node.outputs[0], layout),
+            [x, y, dy],
+            fetches=6,
+        )
         return
     if adaptive:
         index = draw_bin_indices(b, x, spatial, places)
@@ -226,10 +235,10 @@ def _lower(b: Builder, node: Node) -> None:
         )  # fmt: skip
         index = draw_map_indices(b, x, window, shape[2:], storage_nchw(pooled))
     reached = _windows_per_pixel(b, node)
-    if loop_problem(math.prod(layout.block) * (_OTHER_ITERATIONS + loop_iterations(*reached))):
+    if loop_problem(math.prod(layout.block) * (_OTHER_LOOP_ITERATIONS + loop_iterations(*reached))):
         layout = b.layout(layout.nchw, (1, 1, 1))
     b.draw(
-        MAX_POOL_GRADIENT, b.output(node.outputs[0], layout), [index, dy],
+        MAX_POOL_GRADIENT_SHADER, b.create_output(node.outputs[0], layout), [index, dy],
         uniforms={
             "kernel": kernel, "stride": strides, "dilation": dilations, "padding": begins,
             "size": spatial, "places": places,

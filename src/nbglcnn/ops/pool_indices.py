@@ -11,7 +11,7 @@ from nbglcnn.ops.operator import Shape
 from nbglcnn.ops.window import WINDOW_SLOTS, SlidingWindow
 from nbglcnn.plan.layout import NCHW
 
-POOL_INDICES = FragmentShader(
+POOL_INDICES_SHADER = FragmentShader(
     "pool_indices",
     shader_source("nan.glsl") + shader_source("volume_rows.glsl")
     + shader_source("pool_indices.glsl"),
@@ -34,7 +34,7 @@ def draw_indices(
     `steps` are the index increments along the spatial axes.
     """
     b.draw(
-        POOL_INDICES, output, [x],
+        POOL_INDICES_SHADER, output, [x],
         uniforms={**window.uniforms(spatial), "steps": [0, 0, *steps][-3:]},
         constants={"DEPTH": int(window.is_3d), "IN_MAP": int(in_map)},
         fetches=4 * math.prod(window.kernel),
@@ -48,7 +48,7 @@ def draw_map_indices(
     layout = b.layout(nchw)
     if loop_problem(math.prod(layout.block) * loop_iterations(*window.kernel)):
         layout = b.layout(nchw, (1, 1, 1))
-    output = b.scratch(layout)
+    output = b.create_scratch_tensor(layout)
     steps = [math.prod(spatial[k + 1 :]) for k in range(len(spatial))]
     draw_indices(b, x, window, spatial, output, steps, in_map=True)
     return output

@@ -49,17 +49,19 @@ def shifted_position(axis: int, begin: int, step: int = 1) -> AxisWindow:
     return AxisWindow(axis, pad_begin=begin, stride=step)
 
 
-def full_field(facts: KnownValues, node: Node, position: int, name: str) -> OperatorField | None:
+def full_field(
+    facts: KnownValues, node: Node, output_index: int, name: str
+) -> OperatorField | None:
     """Every position of an input."""
     if not name:
         return None
     shape = facts.shape(name)
-    return OperatorField(facts.shape(node.outputs[position]), shape, (None,) * len(shape))
+    return OperatorField(facts.shape(node.outputs[output_index]), shape, (None,) * len(shape))
 
 
-def full_fields(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
+def full_fields(facts: KnownValues, node: Node, output_index: int) -> list[OperatorField | None]:
     """Each output position can depend on every position of each input."""
-    return [full_field(facts, node, position, name) for name in node.inputs]
+    return [full_field(facts, node, output_index, name) for name in node.inputs]
 
 
 def broadcast_field(shape: Shape, source: Shape) -> OperatorField:
@@ -72,9 +74,11 @@ def broadcast_field(shape: Shape, source: Shape) -> OperatorField:
     return OperatorField(shape, source, tuple(axes))
 
 
-def elementwise_fields(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
+def elementwise_fields(
+    facts: KnownValues, node: Node, output_index: int
+) -> list[OperatorField | None]:
     """Each position depends on the same position of each broadcast input."""
-    shape = facts.shape(node.outputs[position])
+    shape = facts.shape(node.outputs[output_index])
     return [broadcast_field(shape, facts.shape(name)) if name else None for name in node.inputs]
 
 
@@ -136,8 +140,8 @@ def permuted_fields(permutation: Callable[[KnownValues, Node], Shape]) -> Recept
     return first_input_fields(rule)
 
 
-def _reshaped_field(facts: KnownValues, node: Node, position: int) -> OperatorField:
-    source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[position])
+def _reshaped_field(facts: KnownValues, node: Node, output_index: int) -> OperatorField:
+    source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[output_index])
     atoms = common_axes(source, shape)
     return OperatorField(atoms, atoms, tuple(same_position(k) for k in range(len(atoms))))
 
@@ -173,13 +177,13 @@ def common_axes(a: Shape, b: Shape) -> Shape:
     return tuple(atoms)
 
 
-def _reflect_index(at: int, size: int) -> int:
+def _reflect_index(index: int, size: int) -> int:
     around = 2 * (size - 1)
-    return min(at % around, -at % around) if around else 0
+    return min(index % around, -index % around) if around else 0
 
 
 # The source index that each padding mode reads.
-PADDING_INDEX: Mapping[str, Callable[[int, int], int]] = {
+PADDING_INDEX_RULES: Mapping[str, Callable[[int, int], int]] = {
     "zeros": lambda at, _: at,
     "reflect": _reflect_index,
     "edge": lambda at, size: min(max(at, 0), size - 1),
@@ -187,26 +191,30 @@ PADDING_INDEX: Mapping[str, Callable[[int, int], int]] = {
 }
 
 
-def source_positions(size: int, along: AxisWindow, length: int) -> PositionTable:
+def source_positions(size: int, axis_window: AxisWindow, length: int) -> PositionTable:
     """For each of a reader's `length` positions, the positions in a source of this size."""
-    if along.table:
-        return along.table
-    reach = [t * along.dilation - along.pad_begin for t in range(along.kernel)]
-    if along.transposed:
+    if axis_window.table:
+        return axis_window.table
+    reach = [t * axis_window.dilation - axis_window.pad_begin for t in range(axis_window.kernel)]
+    if axis_window.transposed:
         found: list[list[int]] = [[] for _ in range(length)]
         for i in range(size):
             for t in reach:
-                if 0 <= i * along.stride + t < length:
-                    found[i * along.stride + t].append(i)
+                if 0 <= i * axis_window.stride + t < length:
+                    found[i * axis_window.stride + t].append(i)
         return tuple(tuple(sorted(set(places))) for places in found)
-    repeat = PADDING_INDEX[along.padding]
+    repeat = PADDING_INDEX_RULES[axis_window.padding]
     return tuple(
-        tuple(sorted({i for t in reach if 0 <= (i := repeat(o * along.stride + t, size)) < size}))
+        tuple(
+            sorted(
+                {i for t in reach if 0 <= (i := repeat(o * axis_window.stride + t, size)) < size}
+            )
+        )
         for o in range(length)
     )
 
 
-def table_axis(
+def table_window(
     axis: int, length: int, size: int, positions: Callable[[], Iterable[Iterable[int]]]
 ) -> AxisWindow | None:
     """An axis with arbitrary source positions per reader position; a window if one fits.

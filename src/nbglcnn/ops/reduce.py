@@ -27,23 +27,23 @@ from nbglcnn.ops.operator import (
     numel,
     one_of,
 )
-from nbglcnn.ops.pointwise import EXP_LOG, SELECT
+from nbglcnn.ops.pointwise import EXP_LOG_GLSL, SELECT_GLSL
 from nbglcnn.ops.receptive_field import mixed_axes_fields
 from nbglcnn.ops.strided import contiguous_view, gather_strided, view_index_map
 from nbglcnn.plan.layout import NCHW, Layout, storage_nchw
 from nbglcnn.plan.schema import ExplanationKind, IndexMap
 
-REDUCE = FragmentShader(
+REDUCE_SHADER = FragmentShader(
     "reduce", shader_source("reduce.glsl"), uniform_slots="ivec4 boxes, steps, kept; float joined"
 )
 REDUCTION_GLSL = "\n".join(
-    [SELECT, EXP_LOG, shader_source("nan.glsl"), shader_source("reduce_kinds.glsl")]
+    [SELECT_GLSL, EXP_LOG_GLSL, shader_source("nan.glsl"), shader_source("reduce_kinds.glsl")]
 )
 # Reads per fragment: limit for a single stage, target per stage of several.
 MAX_SINGLE_STAGE_READS, MAX_STAGE_READS = (64, 512)
 
 SUM_GLSL = "vec4 join(vec4 a, vec4 b) { return a + b; }"
-ZERO_START = "#define START vec4(0.0)"
+ZERO_START_GLSL = "#define START vec4(0.0)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +54,20 @@ class ReductionKind:
     `uses_first_element`, `reference` is the first of the reduced elements.
     """
 
-    map: str = "v"
-    join: str = SUM_GLSL
-    start: str = ZERO_START
-    finish: str = "v"
+    map_glsl: str = "v"
+    join_glsl: str = SUM_GLSL
+    start_glsl: str = ZERO_START_GLSL
+    finish_glsl: str = "v"
     uses_first_element: bool = False
     uniform_slots: str = ""
 
     def stage_function(self, first: bool) -> GlslFunction:
         """The GLSL functions of one stage."""
         text = "\n".join([
-            REDUCTION_GLSL, self.start, self.join,
-            f"vec4 map(vec4 v, vec4 given, vec4 index) {{ return {self.map if first else 'v'}; }}",
-            f"vec4 finish(vec4 v, vec4 given) {{ return {self.finish}; }}",
+            REDUCTION_GLSL, self.start_glsl, self.join_glsl,
+            f"vec4 map(vec4 v, vec4 given, vec4 index) "
+            f"{{ return {self.map_glsl if first else 'v'}; }}",
+            f"vec4 finish(vec4 v, vec4 given) {{ return {self.finish_glsl}; }}",
         ])  # fmt: skip
         return GlslFunction(text, self.uniform_slots)
 
@@ -75,48 +76,51 @@ def _define_constant(name: str, bits: str) -> str:
     return f"#define {name} vec4(uintBitsToFloat({bits}))"
 
 
-MAX_KIND = ReductionKind(join="vec4 join(vec4 a, vec4 b) { return larger(a, b); }",
-                         start=_define_constant("START", "0xff800000u"))  # fmt: skip
-MIN_KIND = ReductionKind(join="vec4 join(vec4 a, vec4 b) { return smaller(a, b); }",
-                         start=_define_constant("START", "0x7f800000u"))  # fmt: skip
-SQUARED_DEVIATION = "(v - given) * (v - given)"
-VARIANCE = ReductionKind(SQUARED_DEVIATION, finish="v / u_joined")
+MAX_KIND = ReductionKind(join_glsl="vec4 join(vec4 a, vec4 b) { return larger(a, b); }",
+                         start_glsl=_define_constant("START", "0xff800000u"))  # fmt: skip
+MIN_KIND = ReductionKind(join_glsl="vec4 join(vec4 a, vec4 b) { return smaller(a, b); }",
+                         start_glsl=_define_constant("START", "0x7f800000u"))  # fmt: skip
+SQUARED_DEVIATION_GLSL = "(v - given) * (v - given)"
+VARIANCE_KIND = ReductionKind(SQUARED_DEVIATION_GLSL, finish_glsl="v / u_joined")
 REDUCTION_KINDS = {
     "sum": ReductionKind(),
     # Sum the differences from the first element: a sum of numbers around 1000 would lose the digits
     # in which they differ.
     "mean": ReductionKind(
-        "v - anchor(given)", finish="v / u_joined + anchor(given)", uses_first_element=True
+        "v - anchor(given)", finish_glsl="v / u_joined + anchor(given)", uses_first_element=True
     ),
     "max": MAX_KIND,
     "min": MIN_KIND,
     "prod": ReductionKind(
-        join="vec4 join(vec4 a, vec4 b) { return a * b; }", start="#define START vec4(1.0)"
+        join_glsl="vec4 join(vec4 a, vec4 b) { return a * b; }",
+        start_glsl="#define START vec4(1.0)",
     ),
     "l1": ReductionKind("abs(v)"),
-    "l2": ReductionKind("v * v", finish="sqrt(v)"),
-    "log sum": ReductionKind(finish="logarithm(v)"),
+    "l2": ReductionKind("v * v", finish_glsl="sqrt(v)"),
+    "log sum": ReductionKind(finish_glsl="logarithm(v)"),
     "sum square": ReductionKind("v * v"),
     "inverse root mean square": ReductionKind(
-        "v * v", finish="1.0 / sqrt(v / u_joined + u_epsilon)", uniform_slots="float epsilon"
+        "v * v", finish_glsl="1.0 / sqrt(v / u_joined + u_epsilon)", uniform_slots="float epsilon"
     ),
     # For sums over `count` elements, more than this reduction joins:
     "inverse root of sums": ReductionKind(
-        finish="1.0 / sqrt(v / u_count + u_epsilon)", uniform_slots="float count, epsilon"
+        finish_glsl="1.0 / sqrt(v / u_count + u_epsilon)", uniform_slots="float count, epsilon"
     ),
     # `reference` is the maximum:
     "sum exp": ReductionKind("power(v - given)"),
-    "log sum exp": ReductionKind("power(v - finite(given))", finish="logarithm(v) + finite(given)"),
-    "first index": replace(MIN_KIND, map="chosen(v, given, index, 0x7f800000u)"),
-    "last index": replace(MAX_KIND, map="chosen(v, given, index, 0xff800000u)"),
+    "log sum exp": ReductionKind(
+        "power(v - finite(given))", finish_glsl="logarithm(v) + finite(given)"
+    ),
+    "first index": replace(MIN_KIND, map_glsl="chosen(v, given, index, 0x7f800000u)"),
+    "last index": replace(MAX_KIND, map_glsl="chosen(v, given, index, 0xff800000u)"),
     # `reference` is the mean:
-    "deviation": ReductionKind(SQUARED_DEVIATION, finish="sqrt(v / u_joined)"),
+    "deviation": ReductionKind(SQUARED_DEVIATION_GLSL, finish_glsl="sqrt(v / u_joined)"),
     "inverse deviation": ReductionKind(
-        SQUARED_DEVIATION,
-        finish="1.0 / sqrt(v / u_joined + u_epsilon)",
+        SQUARED_DEVIATION_GLSL,
+        finish_glsl="1.0 / sqrt(v / u_joined + u_epsilon)",
         uniform_slots="float epsilon",
     ),
-    "sum of deviations": ReductionKind(SQUARED_DEVIATION),
+    "sum of deviations": ReductionKind(SQUARED_DEVIATION_GLSL),
 }
 
 
@@ -149,10 +153,11 @@ def draw_reduction(
         channels = 1 in axes
         kept = 4 * c if channels and not last else 1 if channels else x.layout.nchw[1]
         nchw: NCHW = (n, kept, h, w)
-        output = b.scratch(b.layout(nchw))
-        use_given = reference is not None and (first or "given" in kind.finish)
+        output = b.create_scratch_tensor(b.layout(nchw))
+        use_given = reference is not None and (first or "given" in kind.finish_glsl)
         b.draw(
-            REDUCE, output, [x, *([reference] if reference is not None and use_given else [])],
+            REDUCE_SHADER, output,
+            [x, *([reference] if reference is not None and use_given else [])],
             uniforms={"boxes": boxes, "steps": steps, "kept": kept_axes, "joined": count,
                       **uniforms},
             constants={"GIVEN": int(use_given), "CHANNELS": int(channels), "LAST": int(last)},
@@ -248,7 +253,7 @@ def _shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
 
 
 def _problem(facts: KnownValues, node: Node) -> str | None:
-    if has_input(node, 1) and facts.constant(node.inputs[1]) is None:
+    if has_input(node, 1) and facts.constant_data(node.inputs[1]) is None:
         return "its axes depend on the input; they must be constant"
     rank = len(facts.shape(node.inputs[0]))
     axes = constant_ints(facts, node, 1) or ()
@@ -258,7 +263,7 @@ def _problem(facts: KnownValues, node: Node) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _LowerReduction:
+class _ReductionLowering:
     kind: str
 
     def __call__(self, b: Builder, node: Node) -> None:
@@ -299,12 +304,12 @@ def draw_arg_extreme(
     return draw_reduction(b, tensor, axes, kind, reference=reference, steps=steps, value=value)
 
 
-def _lower_arg_extreme(smallest: bool):  # type: ignore[no-untyped-def]
+def _lower_arg_extreme(find_smallest: bool):  # type: ignore[no-untyped-def]
     def lower(b: Builder, node: Node) -> None:
         (x,) = operands_of(b, node.inputs[0])
         axis = axis_of(b, node, 0)
         last = bool(int_attr(node, "select_last_index", 0))
-        draw_arg_extreme(b, x, axis, find_smallest=smallest, last=last, value=node.outputs[0])
+        draw_arg_extreme(b, x, axis, find_smallest=find_smallest, last=last, value=node.outputs[0])
 
     return lower
 
@@ -344,26 +349,27 @@ def _reduction_operator(
     name: str,
     doc: str,
     kind: str,
-    explains: ExplanationKind = "nothing",
+    explanation: ExplanationKind = "nothing",
     *,
     gradient: GradientRule | str,
 ) -> Operator:
     attributes = {"keepdims": one_of(0, 1), "noop_with_empty_axes": one_of(0, 1)}
     return Operator(
-        name, doc, _shape, _LowerReduction(kind), attributes, _problem, accepts_empty=True,
+        name, doc, _shape, _ReductionLowering(kind), attributes, _problem, accepts_empty=True,
         role="head",
         reduction_view=_reduction_view, receptive_field=mixed_axes_fields(_axes),
-        explanation=explains, formula=None, bounds=None, caption=None,
+        explanation=explanation, formula=None, bounds=None, caption=None,
         shape_inputs=(1,), gradient=gradient,
     )  # fmt: skip
 
 
-def _arg_operator(name: str, doc: str, smallest: bool) -> Operator:
+def _arg_operator(name: str, doc: str, find_smallest: bool) -> Operator:
     attributes = {"axis": any_value, "keepdims": one_of(0, 1), "select_last_index": one_of(0, 1)}
     return Operator(
-        name, doc, _arg_shape, _lower_arg_extreme(smallest), attributes, _arg_problem, role="head",
+        name, doc, _arg_shape, _lower_arg_extreme(find_smallest), attributes, _arg_problem,
+        role="head",
         receptive_field=mixed_axes_fields(_axis), explanation="nothing", formula=None, bounds=None,
-        caption=None, shape_inputs=(), gradient=gradients.NO_INDEX_GRADIENT,
+        caption=None, shape_inputs=(), gradient=gradients.NO_INDEX_GRADIENT_REASON,
     )  # fmt: skip
 
 

@@ -40,12 +40,12 @@ from nbglcnn.ops.receptive_field import (
     OperatorField,
     first_input_fields,
     same_position,
-    table_axis,
+    table_window,
 )
 from nbglcnn.plan.layout import storage_nchw
-from nbglcnn.plan.schema import Recipe
+from nbglcnn.plan.schema import PackingRecipe
 
-RESIZE = FragmentShader(
+RESIZE_SHADER = FragmentShader(
     "resize", shader_source("resize.glsl"), uniform_slots="ivec2 taps; float outside"
 )
 COORDINATE_MODES = (
@@ -86,7 +86,7 @@ class AxisScaling:
 
 
 MAX_OUTPUT_LENGTH = 2**18  # of a resized axis: a Plan holds the taps of each position
-UNCHANGED = AxisScaling(1, 1, 1.0)
+UNCHANGED_AXIS = AxisScaling(1, 1, 1.0)
 MAX_TAPS = MAX_LOOP_ITERATIONS // 12 - 1  # per axis; a fragment has up to 4 pixels and two loops
 
 
@@ -97,7 +97,7 @@ def _axes(facts: KnownValues, node: Node) -> tuple[int, ...]:
 
 def _constant_floats(facts: KnownValues, node: Node, position: int) -> list[float]:
     """The numbers of roi or scales; empty if the input is omitted or unknown."""
-    data = facts.constant(node.inputs[position]) if has_input(node, position) else None
+    data = facts.constant_data(node.inputs[position]) if has_input(node, position) else None
     return [] if data is None else data.reshape(-1).tolist()
 
 
@@ -135,33 +135,33 @@ def _scalings(facts: KnownValues, node: Node) -> list[AxisScaling]:
     return result
 
 
-def _source_coordinates(scaling: AxisScaling, mode: str, real: type[np.floating[Any]]) -> Float64:
+def _source_coordinates(scaling: AxisScaling, mode: str, dtype: type[np.floating[Any]]) -> Float64:
     """The input coordinate of each output position, by coordinate_transformation_mode.
 
-    `real` is float32 for nearest neighbours, so that coordinates round as in PyTorch and ONNX
+    `dtype` is float32 for nearest neighbours, so that coordinates round as in PyTorch and ONNX
     Runtime, which compute them in float32.
     """
-    x = np.arange(scaling.output_length).astype(real)
-    scale, half = real(scaling.scale), real(0.5)
+    x = np.arange(scaling.output_length).astype(dtype)
+    scale, half = dtype(scaling.scale), dtype(0.5)
     # With `scales`, the resized length is scale · input length, not rounded.
     length = scaling.scale * scaling.input_length
     if mode == "align_corners":
-        x = x * real(scaling.input_length - 1) / real(length - 1) if length != 1 else x * 0
+        x = x * dtype(scaling.input_length - 1) / dtype(length - 1) if length != 1 else x * 0
     elif mode == "asymmetric":
         x = x / scale
     elif mode == "tf_crop_and_resize":
         start, end = scaling.region
         last = scaling.input_length - 1
         if scaling.output_length > 1:
-            x = x * real((end - start) * last / (scaling.output_length - 1)) + real(start * last)
+            x = x * dtype((end - start) * last / (scaling.output_length - 1)) + dtype(start * last)
         else:
-            x = x + real((start + end) * last / 2)
+            x = x + dtype((start + end) * last / 2)
     elif mode == "pytorch_half_pixel" and scaling.output_length == 1:
         x = x * 0
     else:
         x = (x + half) / scale - half
         if mode == "half_pixel_symmetric":
-            x = x + real(scaling.input_length / 2 * (1 - scaling.output_length / length))
+            x = x + dtype(scaling.input_length / 2 * (1 - scaling.output_length / length))
     return x.astype(np.float64)
 
 
@@ -244,7 +244,7 @@ def _shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
 
 def _problem(facts: KnownValues, node: Node) -> str | None:
     for position, name in ((1, "roi"), (2, "scales"), (3, "sizes")):
-        if has_input(node, position) and facts.constant(node.inputs[position]) is None:
+        if has_input(node, position) and facts.constant_data(node.inputs[position]) is None:
             return f"its {name} depend on the input; they must be constant"
     scales, sizes = _constant_floats(facts, node, 2), constant_ints(facts, node, 3)
     count, roi = len(_axes(facts, node)), _constant_floats(facts, node, 1)
@@ -295,12 +295,12 @@ def _lower_resize(b: Builder, node: Node) -> None:
 def _resize_plane(b: Builder, node: Node, scalings: Sequence[AxisScaling]) -> Tensor:
     """Resize the last two axes."""
     before = tuple(s.input_length for s in scalings)
-    row, column = [UNCHANGED, UNCHANGED, *scalings][-2:]
+    row, column = [UNCHANGED_AXIS, UNCHANGED_AXIS, *scalings][-2:]
     if row.is_unchanged and column.is_unchanged and before:
         return b.stored_tensor(node.inputs[0])
     nchw = storage_nchw(before)
     if len(before) == 3 and row.is_unchanged:
-        row = UNCHANGED
+        row = UNCHANGED_AXIS
     elif len(before) != 4:
         nchw = (1, math.prod(before[:-2]), row.input_length, column.input_length)
     return _draw_resized(b, node, b.tensor(node.inputs[0], nchw), row, column)
@@ -315,31 +315,33 @@ def _draw_resized(
     taps, tables = [_tap_count(scaling, node) for scaling in (row, column)], list[TapTable]()
     if math.prod(layout.block) * loop_iterations(*taps) > MAX_LOOP_ITERATIONS:
         # One axis after the other: thousands of iterations per fragment instead of their product.
-        rows = b.scratch(b.layout((n, c, row.output_length, w)))
+        rows = b.create_scratch_tensor(b.layout((n, c, row.output_length, w)))
         tables = [tap_table(row, node), tap_table(AxisScaling(w, w, 1.0), node)]
         x = _draw_taps(b, node, x, tables, rows)
         places = np.arange(row.output_length, dtype=np.float64)[:, None]
         places[tables[0][0][:, :1] < 0] = -1  # these stay outside the input
         tables = [(places, np.ones_like(places))]
-    output = b.scratch(layout)  # may fail; fail before building a long table
+    output = b.create_scratch_tensor(layout)  # may fail; fail before building a long table
     tables = [*(tables or [tap_table(row, node)]), tap_table(column, node)]
     return _draw_taps(b, node, x, tables, output)
 
 
 def _draw_taps(
-    b: Builder, node: Node, x: Tensor, made: Sequence[TapTable], output: Tensor
+    b: Builder, node: Node, x: Tensor, tap_tables: Sequence[TapTable], output: Tensor
 ) -> Tensor:
     """Add the pass that computes the weighted sums of a row table and a column table."""
     tables = [
         b.weight_texture(
-            Recipe("taps", (), {"places": places.astype(int).tolist(), "weights": weights.tolist()})
+            PackingRecipe(
+                "taps", (), {"places": places.astype(int).tolist(), "weights": weights.tolist()}
+            )
         )
-        for places, weights in made
+        for places, weights in tap_tables
     ]
-    taps = [places.shape[1] for places, _ in made]
-    outside = any((places < 0).any() for places, _ in made)
+    taps = [places.shape[1] for places, _ in tap_tables]
+    outside = any((places < 0).any() for places, _ in tap_tables)
     b.draw(
-        RESIZE, output, [x], tables,
+        RESIZE_SHADER, output, [x], tables,
         uniforms={"taps": taps, "outside": float_attr(node, "extrapolation_value", 0.0)},
         constants={"ONE": int(taps == [1, 1]), "OUTSIDE": int(outside)},
         fetches=4 * taps[0] * (taps[1] + 1),
@@ -347,14 +349,14 @@ def _draw_taps(
     return output
 
 
-def _resize_field(facts: KnownValues, node: Node, position: int) -> OperatorField:
+def _resize_receptive_field(facts: KnownValues, node: Node, output_index: int) -> OperatorField:
     links = [
         same_position(k)
         if s.is_unchanged
-        else table_axis(k, s.output_length, s.input_length, partial(_read_positions, s, node))
+        else table_window(k, s.output_length, s.input_length, partial(_read_positions, s, node))
         for k, s in enumerate(_scalings(facts, node))
     ]
-    source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[position])
+    source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[output_index])
     return OperatorField(shape, source, tuple(links))
 
 
@@ -371,10 +373,10 @@ def _read_positions(scaling: AxisScaling, node: Node) -> list[list[int]]:
     return found
 
 
-def _gradient(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def _gradient(builder: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """The transposed weights: one matrix per resized axis."""
     found = dy[0]
-    for axis, scaling in enumerate(_scalings(rules, node)):
+    for axis, scaling in enumerate(_scalings(builder, node)):
         if scaling.is_unchanged:
             continue
         matrix = np.zeros((scaling.input_length, scaling.output_length), np.float64)
@@ -382,7 +384,7 @@ def _gradient(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence
         for position, (read, shares) in enumerate(zip(places, weights, strict=True)):
             known = read >= 0
             np.add.at(matrix[:, position], read[known].astype(int), shares[known])
-        found = apply_matrix(rules, found, axis, matrix.astype(np.float32))
+        found = apply_matrix(builder, found, axis, matrix.astype(np.float32))
     return [found, *[""] * (len(node.inputs) - 1)]
 
 
@@ -405,7 +407,7 @@ OPERATORS = [
         },
         _problem,
         role="resamples",
-        receptive_field=first_input_fields(_resize_field),
+        receptive_field=first_input_fields(_resize_receptive_field),
         explanation="resampling",
         formula=None,
         bounds=None,

@@ -15,7 +15,7 @@ from nbglcnn.codegen.glsl import (
 )
 from nbglcnn.graph import Node
 from nbglcnn.ops import sample_gradient as gradients
-from nbglcnn.ops.movement import first_problem, needs_constant
+from nbglcnn.ops.movement import combine_checks, constant_input_check
 from nbglcnn.ops.operator import (
     KnownValues,
     Operator,
@@ -28,7 +28,12 @@ from nbglcnn.ops.operator import (
     positive_int,
     string_attr,
 )
-from nbglcnn.ops.receptive_field import OperatorField, first_input_fields, same_position, table_axis
+from nbglcnn.ops.receptive_field import (
+    OperatorField,
+    first_input_fields,
+    same_position,
+    table_window,
+)
 from nbglcnn.ops.sample_uniforms import (
     GRID_MODES,
     GRID_PADDINGS,
@@ -42,10 +47,10 @@ from nbglcnn.ops.strided import per_element_shader
 from nbglcnn.plan.layout import storage_nchw
 from nbglcnn.plan.schema import AxisWindow
 
-COL2IM = per_element_shader(
+COL2IM_SHADER = per_element_shader(
     "col2im", "ivec3 kernel, stride, dilation, padding, counts; int taps, windows, rows"
 )
-ROI_ALIGN = FragmentShader(
+ROI_ALIGN_SHADER = FragmentShader(
     "roi_align",
     "".join(
         [
@@ -75,7 +80,7 @@ def _grid_sample_problem(facts: KnownValues, node: Node) -> str | None:
 
 def _lower_grid_sample(b: Builder, node: Node) -> None:
     shape = b.shape(node.inputs[0])
-    output = b.output(node.outputs[0])
+    output = b.create_output(node.outputs[0])
     x = b.tensor(node.inputs[0], storage_nchw(shape), output.layout.block if shape[0] > 1 else None)
     gradients.draw_grid_samples(b, node, [x, b.stored_tensor(node.inputs[1])], output)
 
@@ -128,7 +133,7 @@ def _lower_col2im(b: Builder, node: Node) -> None:
     )
     taps, rows = math.prod(window), image[-2] if len(image) > 1 else 1
     b.draw(
-        COL2IM, b.output(node.outputs[0]), [b.stored_tensor(node.inputs[0])],
+        COL2IM_SHADER, b.create_output(node.outputs[0]), [b.stored_tensor(node.inputs[0])],
         uniforms={
             "kernel": window, "stride": strides, "dilation": dilations, "padding": before,
             "counts": counts, "taps": taps, "windows": math.prod(counts), "rows": rows,
@@ -137,12 +142,12 @@ def _lower_col2im(b: Builder, node: Node) -> None:
     )  # fmt: skip
 
 
-def _grid_sample_fields(
-    facts: KnownValues, node: Node, position: int
+def _grid_sample_receptive_fields(
+    facts: KnownValues, node: Node, output_index: int
 ) -> list[OperatorField | None]:
     """Any position in the map, and one row of the grid."""
     source, grid = map(facts.shape, node.inputs)
-    shape = facts.shape(node.outputs[position])
+    shape = facts.shape(node.outputs[output_index])
     anywhere = OperatorField(
         shape, source, (same_position(0), same_position(1), *[None] * (len(source) - 2))
     )
@@ -150,7 +155,7 @@ def _grid_sample_fields(
     return [anywhere, OperatorField(shape, grid, rows)]
 
 
-def _col2im_field(facts: KnownValues, node: Node, position: int) -> OperatorField:
+def _col2im_receptive_field(facts: KnownValues, node: Node, output_index: int) -> OperatorField:
     n, columns, _ = facts.shape(node.inputs[0])
     _, window, strides, dilations, before, counts = _col2im_windows(facts, node)
     sides = [
@@ -159,7 +164,7 @@ def _col2im_field(facts: KnownValues, node: Node, position: int) -> OperatorFiel
             zip(window, strides, dilations, before, strict=True)
         )
     ]
-    source, shape = (n, columns, *counts), facts.shape(node.outputs[position])
+    source, shape = (n, columns, *counts), facts.shape(node.outputs[output_index])
     return OperatorField(shape, source, (same_position(0), None, *sides))
 
 
@@ -172,7 +177,7 @@ def _roi_align_problem(facts: KnownValues, node: Node) -> str | None:
     x, boxes, images = (facts.shape(name) for name in node.inputs)
     if len(x) != 4 or len(images) != 1 or boxes != (*images, 4):
         return f"an input of shape {x} with boxes of shape {boxes} in images of shape {images}"
-    known, samples = facts.constant(node.inputs[2]), int_attr(node, "sampling_ratio", 0)
+    known, samples = facts.constant_data(node.inputs[2]), int_attr(node, "sampling_ratio", 0)
     if known is not None and known.size and not 0 <= known.min() <= known.max() < x[0]:
         return (
             f"boxes in images {known.min()} to {known.max()}; the input has {x[0]} images, "
@@ -182,7 +187,7 @@ def _roi_align_problem(facts: KnownValues, node: Node) -> str | None:
     if reads > MAX_READS:
         return f"{reads:,} pixels would be read; at most {MAX_READS:,}"
     rows, columns = _max_samples(node, x[2:])
-    if _is_max_mode(node) and _rows_per_pass(columns, 4) < rows:
+    if _max_mode_flag(node) and _rows_per_pass(columns, 4) < rows:
         found = f"mode='max' of up to {rows}×{columns} samples a bin"
         return (
             f"{found}; at most {MAX_LOOP_ITERATIONS // 4:,} are supported per fragment. Set a "
@@ -219,29 +224,33 @@ def _lower_roi_align(b: Builder, node: Node) -> None:
     at_once, done = _rows_per_pass(columns, pixels), list[Tensor]()
     for begin in range(0, rows, at_once):
         last = begin + at_once >= rows
-        written = b.output(node.outputs[0], layout) if last else b.scratch(layout)
+        written = (
+            b.create_output(node.outputs[0], layout) if last else b.create_scratch_tensor(layout)
+        )
         b.draw(
-            ROI_ALIGN, written, [*inputs, *done],
+            ROI_ALIGN_SHADER, written, [*inputs, *done],
             uniforms={
                 **roi_uniforms(node), "begin": begin, "end": begin + at_once, "last": int(last),
             },
-            constants={"LARGEST": _is_max_mode(node), "FURTHER": int(begin > 0)},
+            constants={"LARGEST": _max_mode_flag(node), "FURTHER": int(begin > 0)},
             fetches=pixels * (4 * math.prod(each) + 5),
         )  # fmt: skip
         done = [written]
 
 
-def _is_max_mode(node: Node) -> int:
+def _max_mode_flag(node: Node) -> int:
     return int(string_attr(node, "mode", "avg") == "max")
 
 
-def _roi_align_fields(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
+def _roi_align_receptive_fields(
+    facts: KnownValues, node: Node, output_index: int
+) -> list[OperatorField | None]:
     """Any position in the map of one image, and one box."""
     source, boxes, images = map(facts.shape, node.inputs)
-    shape, known = facts.shape(node.outputs[position]), facts.constant(node.inputs[2])
+    shape, known = facts.shape(node.outputs[output_index]), facts.constant_data(node.inputs[2])
     image = None
     if known is not None:
-        image = table_axis(0, len(known), source[0], lambda: ([int(i)] for i in known))
+        image = table_window(0, len(known), source[0], lambda: ([int(i)] for i in known))
     return [
         OperatorField(shape, source, (image, same_position(1), None, None)),
         OperatorField(shape, boxes, (same_position(0), None)),
@@ -259,17 +268,18 @@ OPERATORS = [
              _grid_sample_shape, _lower_grid_sample,
              {"mode": one_of(*GRID_MODES), "padding_mode": one_of(*GRID_PADDINGS),
               "align_corners": one_of(0, 1)}, _grid_sample_problem, role="resamples",
-             receptive_field=_grid_sample_fields,
+             receptive_field=_grid_sample_receptive_fields,
              explanation="nothing", formula=None, bounds=None, caption=None, shape_inputs=(),
              gradient=gradients.grid_sample),
     Operator("Col2Im", "Adds windows at their original positions: the inverse of extracting them.",
              _col2im_shape, _lower_col2im,
              {"strides": any_value, "dilations": any_value, "pads": any_value},
-             first_problem(needs_constant(1, "image_shape"), needs_constant(2, "block_shape"),
+             combine_checks(constant_input_check(1, "image_shape"), constant_input_check(2,
+                 "block_shape"),
                            _col2im_problem), role="head",
-             receptive_field=first_input_fields(_col2im_field),
+             receptive_field=first_input_fields(_col2im_receptive_field),
              explanation="nothing", formula=None, bounds=None, caption=None, shape_inputs=(1, 2),
-             gradient=gradients.col2im(_col2im_windows)),
+             gradient=gradients.col2im_rule(_col2im_windows)),
     Operator("RoiAlign", "Crops boxes from maps, each divided into bins with the mean of their "
              "samples (max: the largest weighted pixel, as ONNX defines it).",
              _roi_align_shape, _lower_roi_align,
@@ -277,7 +287,7 @@ OPERATORS = [
               "mode": one_of("avg", "max"), "output_height": positive_int,
               "output_width": positive_int,
               "sampling_ratio": _non_negative_int, "spatial_scale": any_value},
-             _roi_align_problem, role="head", receptive_field=_roi_align_fields,
+             _roi_align_problem, role="head", receptive_field=_roi_align_receptive_fields,
              explanation="nothing", formula=None, bounds=None, caption=None, shape_inputs=(),
              gradient=gradients.roi_align),
 ]  # fmt: skip

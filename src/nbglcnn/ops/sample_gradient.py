@@ -40,90 +40,93 @@ from nbglcnn.ops.sample_uniforms import (
 from nbglcnn.ops.strided import MAX_LOOKUPS, per_element_shader
 from nbglcnn.plan.layout import storage_nchw
 
-PIXELS_GLSL = shader_source("pixel_loop_main.glsl")
+PIXEL_LOOP_GLSL = shader_source("pixel_loop_main.glsl")
 
 
 def _grid_shader(name: str, slots: str = "") -> FragmentShader:
-    text = GRID_GLSL + shader_source(f"{name}.glsl") + PIXELS_GLSL
+    text = GRID_GLSL + shader_source(f"{name}.glsl") + PIXEL_LOOP_GLSL
     return FragmentShader(name, text, has_pixel_function=False, uniform_slots=GRID_SLOTS + slots)
 
 
 TILE_SLOTS = "; ivec2 across; int tiles"
-GRID_SAMPLE, GRID_COORDINATES = _grid_shader("grid_sample"), _grid_shader("grid_coordinates")
-GRID_BOUNDS = _grid_shader("grid_bounds", TILE_SLOTS)
-GRID_SAMPLE_GRADIENT = _grid_shader("grid_sample_gradient", f"{TILE_SLOTS}, begin, end")
-_ROI_SHARES = per_element_shader("roi_shares", f"{ROI_SLOTS}; int axis, size")
-ROI_SHARES = replace(_ROI_SHARES, source=roi_glsl(0) + _ROI_SHARES.source)
+GRID_SAMPLE_SHADER, GRID_COORDINATES_SHADER = (
+    _grid_shader("grid_sample"),
+    _grid_shader("grid_coordinates"),
+)
+GRID_BOUNDS_SHADER = _grid_shader("grid_bounds", TILE_SLOTS)
+GRID_SAMPLE_GRADIENT_SHADER = _grid_shader("grid_sample_gradient", f"{TILE_SLOTS}, begin, end")
+_ROI_BIN_WEIGHTS = per_element_shader("roi_shares", f"{ROI_SLOTS}; int axis, size")
+ROI_BIN_WEIGHTS = replace(_ROI_BIN_WEIGHTS, source=roi_glsl(0) + _ROI_BIN_WEIGHTS.source)
 # Side lengths of tiles and large tiles, in samples; a pixel skips tiles whose samples don't read
 # it.
 TILE_SIDE, LARGE_TILE_SIDE = 4, 16
 MAX_TILE_READS = 2**32  # total reads of large tiles: seconds on a small graphics card
 
 
-def grid_sample(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def grid_sample(builder: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """GridSample: gathered for the map; for the grid, the slopes of its samples."""
     x, grid = node.inputs
     found = ["", ""]
-    if rules.needs_gradient(x):
-        attributes = {**node.attributes, "size": rules.shape(x)}
-        found[0] = rules.add_node_like("GridSampleGradient", (dy[0], grid), attributes)
-    if rules.needs_gradient(grid) and grid_mode(node):  # nearest samples have slope 0
+    if builder.needs_gradient(x):
+        attributes = {**node.attributes, "size": builder.shape(x)}
+        found[0] = builder.add_node_like("GridSampleGradient", (dy[0], grid), attributes)
+    if builder.needs_gradient(grid) and grid_mode(node):  # nearest samples have slope 0
         parts = []
-        for axis in range(rules.shape(grid)[-1]):
-            slope = rules.add_node_like(
+        for axis in range(builder.shape(grid)[-1]):
+            slope = builder.add_node_like(
                 "GridSampleSlope", node.inputs, {**node.attributes, "axis": axis}
             )
-            along = rules.sum(rules.multiply(dy[0], slope), [1], keepdims=False)
-            parts.append(rules.reshape(along, (*rules.shape(along), 1)))
-        found[1] = rules.add_node("Concat", *parts, axis=len(rules.shape(grid)) - 1)
+            along = builder.sum(builder.multiply(dy[0], slope), [1], keepdims=False)
+            parts.append(builder.reshape(along, (*builder.shape(along), 1)))
+        found[1] = builder.add_node("Concat", *parts, axis=len(builder.shape(grid)) - 1)
     return found
 
 
-def roi_align(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def roi_align(builder: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """RoiAlign: sample means are linear per axis; boxes have no gradient, as in torchvision."""
     if string_attr(node, "mode", "avg") != "avg":
         raise UnsupportedOperator(
             f"{node.module or node.name}: {node.op} with mode='max' has no gradient; avg has"
         )
     x, boxes, images = node.inputs
-    if not rules.needs_gradient(x):
+    if not builder.needs_gradient(x):
         return ["", "", ""]
-    (n, c, h, w), (count, _, rows, columns) = rules.shape(x), rules.shape(dy[0])
+    (n, c, h, w), (count, _, rows, columns) = builder.shape(x), builder.shape(dy[0])
     down, across = (
-        rules.add_node_like(
+        builder.add_node_like(
             "RoiAlignShares", (boxes,), {**node.attributes, "axis": axis, "size": size}
         )
         for axis, size in enumerate((h, w))
     )
-    lines = rules.add_node("MatMul", rules.reshape(dy[0], (count, c * rows, columns)), across)
-    lines = rules.transpose(rules.reshape(lines, (count, c, rows, w)), (0, 2, 1, 3))
-    mine = rules.reshape(one_hot(rules, images, n), (n, count, 1, 1))
-    shares = rules.transpose(rules.multiply(mine, down), (0, 3, 1, 2))
-    found = rules.add_node(
+    lines = builder.add_node("MatMul", builder.reshape(dy[0], (count, c * rows, columns)), across)
+    lines = builder.transpose(builder.reshape(lines, (count, c, rows, w)), (0, 2, 1, 3))
+    mine = builder.reshape(one_hot(builder, images, n), (n, count, 1, 1))
+    shares = builder.transpose(builder.multiply(mine, down), (0, 3, 1, 2))
+    found = builder.add_node(
         "MatMul",
-        rules.reshape(shares, (n * h, count * rows)),
-        rules.reshape(lines, (count * rows, c * w)),
+        builder.reshape(shares, (n * h, count * rows)),
+        builder.reshape(lines, (count * rows, c * w)),
     )
-    return [rules.transpose(rules.reshape(found, (n, h, c, w)), (0, 2, 1, 3)), "", ""]
+    return [builder.transpose(builder.reshape(found, (n, h, c, w)), (0, 2, 1, 3)), "", ""]
 
 
-def col2im(windows: Callable[[KnownValues, Node], tuple[Shape, ...]]) -> GradientRule:
+def col2im_rule(windows: Callable[[KnownValues, Node], tuple[Shape, ...]]) -> GradientRule:
     """Make a Col2Im's rule for these windows: each element reads the position it was added to."""
 
-    def rule(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-        image, window, strides, dilations, before, counts = windows(rules, node)
-        n, channels = rules.shape(dy[0])[:2]
+    def rule(builder: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
+        image, window, strides, dilations, before, counts = windows(builder, node)
+        n, channels = builder.shape(dy[0])[:2]
         found, index = dy[0], np.zeros((), np.int64)
         for axis, length in enumerate(image):
             taps = np.arange(window[axis]) * dilations[axis]
             at = taps[:, None] + np.arange(counts[axis]) * strides[axis] - before[axis]
             front, behind = max(0, -int(at.min())), max(0, int(at.max()) + 1 - length)
-            found = pad_axis(rules, found, axis + 2, front, behind)
+            found = pad_axis(builder, found, axis + 2, front, behind)
             index = index[..., None, None] * (front + length + behind) + (at + front)
         places = np.moveaxis(index, range(0, index.ndim, 2), range(len(image))).reshape(-1)
-        flat = rules.reshape(found, (n * channels, math.prod(rules.shape(found)[2:])))
-        chosen = rules.add_node("Gather", flat, rules.add_constant(places), axis=1)
-        return [rules.reshape(chosen, rules.shape(node.inputs[0])), "", ""]
+        flat = builder.reshape(found, (n * channels, math.prod(builder.shape(found)[2:])))
+        chosen = builder.add_node("Gather", flat, builder.add_constant(places), axis=1)
+        return [builder.reshape(chosen, builder.shape(node.inputs[0])), "", ""]
 
     return rule
 
@@ -135,24 +138,24 @@ def draw_grid_samples(b: Builder, node: Node, inputs: Sequence[Tensor], output: 
     """Sample the first input at the second's coordinates; with attribute `axis`, the slopes."""
     spatial, axis = b.shape(node.inputs[0])[2:], int_attr(node, "axis", -1)
     b.draw(
-        GRID_SAMPLE, output, inputs,
+        GRID_SAMPLE_SHADER, output, inputs,
         uniforms=grid_uniforms(node, spatial),
         constants={**grid_constants(node, len(spatial)), "AXIS": axis},
         fetches=math.prod(output.layout.block) * (grid_taps(node) ** len(spatial) + 2),
     )  # fmt: skip
 
 
-def _slope_shape(facts: KnownValues, node: Node) -> list[Shape]:
+def _grid_slope_shape(facts: KnownValues, node: Node) -> list[Shape]:
     x, grid = (facts.shape(name) for name in node.inputs)
     return [(*x[:2], *grid[1:-1])]
 
 
-def _lower_slope(b: Builder, node: Node) -> None:
+def _lower_grid_slope(b: Builder, node: Node) -> None:
     inputs = [b.tensor(node.inputs[0]), b.stored_tensor(node.inputs[1])]
-    draw_grid_samples(b, node, inputs, b.output(node.outputs[0]))
+    draw_grid_samples(b, node, inputs, b.create_output(node.outputs[0]))
 
 
-def _map_shapes(_facts: KnownValues, node: Node) -> list[Shape]:
+def _map_gradient_shapes(_facts: KnownValues, node: Node) -> list[Shape]:
     return [int_list_attr(node, "size", ())]
 
 
@@ -172,7 +175,7 @@ def _tile_reads_problem(facts: KnownValues, node: Node) -> str | None:
 
 def _lower_grid_gradient(b: Builder, node: Node) -> None:
     """Passes for the coordinates, the bounds of their tiles, then a few large tiles per pass."""
-    samples, (size,) = b.shape(node.inputs[0]), _map_shapes(b, node)
+    samples, (size,) = b.shape(node.inputs[0]), _map_gradient_shapes(b, node)
     spatial = size[2:]
     constants = grid_constants(node, len(spatial))
     n, _, h, w = storage_nchw(samples)
@@ -180,16 +183,19 @@ def _lower_grid_gradient(b: Builder, node: Node) -> None:
     tiles, large = _tile_counts(samples, TILE_SIDE), _tile_counts(samples, LARGE_TILE_SIDE)
     count = math.prod(large)
     sides = {"SMALL": TILE_SIDE, "LARGE": LARGE_TILE_SIDE}
-    coordinates = b.scratch(b.layout((n, 4, h, w), (1, 1, 1)))
+    coordinates = b.create_scratch_tensor(b.layout((n, 4, h, w), (1, 1, 1)))
     b.draw(
-        GRID_COORDINATES, coordinates, [b.stored_tensor(node.inputs[1])], uniforms=numbers,
+        GRID_COORDINATES_SHADER, coordinates, [b.stored_tensor(node.inputs[1])], uniforms=numbers,
         constants=constants, fetches=12,
     )  # fmt: skip
     numbers = {**numbers, "across": (tiles[1], large[1]), "tiles": math.prod(tiles)}
     channels = 8 if len(spatial) == 3 else 4
-    bounds = b.scratch(b.layout((n, channels, 1, math.prod(tiles) + count), (1, 1, 1)))
+    bounds = b.create_scratch_tensor(
+        b.layout((n, channels, 1, math.prod(tiles) + count), (1, 1, 1))
+    )
     b.draw(
-        GRID_BOUNDS, bounds, [coordinates], uniforms=numbers, constants={**constants, **sides},
+        GRID_BOUNDS_SHADER, bounds, [coordinates], uniforms=numbers,
+        constants={**constants, **sides},
         fetches=2 * TILE_SIDE * TILE_SIDE,
     )  # fmt: skip
     dy, layout = b.tensor(node.inputs[0], storage_nchw(samples)), b.layout(storage_nchw(size))
@@ -198,9 +204,13 @@ def _lower_grid_gradient(b: Builder, node: Node) -> None:
     done: list[Tensor] = []
     for begin in range(0, count, each):
         end = min(begin + each, count)
-        written = b.output(node.outputs[0], layout) if end == count else b.scratch(layout)
+        written = (
+            b.create_output(node.outputs[0], layout)
+            if end == count
+            else b.create_scratch_tensor(layout)
+        )
         b.draw(
-            GRID_SAMPLE_GRADIENT, written, [dy, coordinates, bounds, *done],
+            GRID_SAMPLE_GRADIENT_SHADER, written, [dy, coordinates, bounds, *done],
             uniforms={**numbers, "begin": begin, "end": end},
             constants={**constants, **sides, "FURTHER": int(begin > 0)},
             fetches=pixels * (end - begin + 4 * TILE_SIDE * TILE_SIDE),
@@ -219,20 +229,20 @@ def _tile_iterations() -> int:
     )
 
 
-def _shares_shape(facts: KnownValues, node: Node) -> list[Shape]:
+def _bin_weights_shape(facts: KnownValues, node: Node) -> list[Shape]:
     bins = roi_bins(node)[int_attr(node, "axis", 0)]
     return [(facts.shape(node.inputs[0])[0], bins, int_attr(node, "size", 0))]
 
 
-def _shares_problem(_facts: KnownValues, node: Node) -> str | None:
+def _bin_weights_problem(_facts: KnownValues, node: Node) -> str | None:
     """Check the sampling ratio: all samples of a box along an axis may lie in one row."""
     samples = int_attr(node, "sampling_ratio", 0)
     return f"sampling_ratio={samples}; at most {MAX_LOOKUPS:,}" if samples > MAX_LOOKUPS else None
 
 
-def _lower_shares(b: Builder, node: Node) -> None:
+def _lower_bin_weights(b: Builder, node: Node) -> None:
     b.draw(
-        ROI_SHARES, b.output(node.outputs[0]), [b.stored_tensor(node.inputs[0])],
+        ROI_BIN_WEIGHTS, b.create_output(node.outputs[0]), [b.stored_tensor(node.inputs[0])],
         uniforms={
             **roi_uniforms(node),
             **{"axis": 1 - int_attr(node, "axis", 0), "size": int_attr(node, "size", 0)},
@@ -249,21 +259,22 @@ _ROI_ATTRIBUTES = {
 OPERATORS = [
     Operator(
         "GridSampleGradient", "The gradient of a GridSample with respect to its maps.",
-        _map_shapes, _lower_grid_gradient, {**_GRID_ATTRIBUTES, "size": any_value},
+        _map_gradient_shapes, _lower_grid_gradient, {**_GRID_ATTRIBUTES, "size": any_value},
         _tile_reads_problem,
         role="head", receptive_field=full_fields, explanation="nothing", formula=None, bounds=None,
         caption=None, shape_inputs=(), gradient="it is itself part of a gradient",
     ),
     Operator(
         "GridSampleSlope", "The gradient of a GridSample with respect to a grid coordinate.",
-        _slope_shape, _lower_slope, {**_GRID_ATTRIBUTES, "axis": any_value},
+        _grid_slope_shape, _lower_grid_slope, {**_GRID_ATTRIBUTES, "axis": any_value},
         role="head", receptive_field=full_fields, explanation="nothing", formula=None, bounds=None,
         caption=None, shape_inputs=(), gradient="it is itself part of a gradient",
     ),
     Operator(
         "RoiAlignShares", "The weight of each row or column of a map in each bin of a RoiAlign.",
-        _shares_shape, _lower_shares, {**_ROI_ATTRIBUTES, "axis": any_value, "size": any_value},
-        _shares_problem,
+        _bin_weights_shape, _lower_bin_weights,
+        {**_ROI_ATTRIBUTES, "axis": any_value, "size": any_value},
+        _bin_weights_problem,
         role="head", receptive_field=full_fields, explanation="nothing", formula=None, bounds=None,
         caption=None, shape_inputs=(), gradient="it is itself part of a gradient",
     ),

@@ -41,9 +41,9 @@ def grid_uniforms(node: Node, spatial: Shape) -> dict[str, UniformValue]:
     }
 
 
-def roi_glsl(tensor: int) -> str:
+def roi_glsl(input_index: int) -> str:
     """roi_sampling.glsl, with boxes from this input of the pass."""
-    return f"#define BOXES x{tensor}, u.x[{tensor}]\n{shader_source('roi_sampling.glsl')}"
+    return f"#define BOXES x{input_index}, u.x[{input_index}]\n{shader_source('roi_sampling.glsl')}"
 
 
 ROI_SLOTS = "ivec2 bins; int samples; float scale, shift, least"

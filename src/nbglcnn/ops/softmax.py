@@ -18,7 +18,7 @@ from nbglcnn.ops.operator import (
     int_attr,
     same_shape,
 )
-from nbglcnn.ops.pointwise import EXP_LOG, SELECT
+from nbglcnn.ops.pointwise import EXP_LOG_GLSL, SELECT_GLSL
 from nbglcnn.ops.receptive_field import mixed_axes_fields
 from nbglcnn.ops.reduce import (
     draw_arg_extreme,
@@ -29,9 +29,13 @@ from nbglcnn.ops.reduce import (
 )
 from nbglcnn.plan.schema import Bounds, ExplanationKind
 
-HARDMAX = FragmentShader("hardmax", shader_source("hardmax.glsl"), uniform_slots="ivec4 steps")
-SOFTMAX = "vec4 combine(vec4 v, vec4 top, vec4 total) { return power(v - top) / total; }"
-LOG_SOFTMAX = "vec4 combine(vec4 v, vec4 top, vec4 total) { return v - top - logarithm(total); }"
+HARDMAX_SHADER = FragmentShader(
+    "hardmax", shader_source("hardmax.glsl"), uniform_slots="ivec4 steps"
+)
+SOFTMAX_GLSL = "vec4 combine(vec4 v, vec4 top, vec4 total) { return power(v - top) / total; }"
+LOG_SOFTMAX_GLSL = (
+    "vec4 combine(vec4 v, vec4 top, vec4 total) { return v - top - logarithm(total); }"
+)
 
 
 def _problem(facts: KnownValues, node: Node) -> str | None:
@@ -52,7 +56,7 @@ def _lower_softmax(function: str) -> Callable[[Builder, Node], None]:
             Operand(shape, tensor=top),
             Operand(shape, tensor=total),
         ]
-        draw_elementwise(b, operands, SELECT + EXP_LOG + function, value=node.outputs[0])
+        draw_elementwise(b, operands, SELECT_GLSL + EXP_LOG_GLSL + function, value=node.outputs[0])
 
     return lower
 
@@ -63,9 +67,9 @@ def _lower_hardmax(b: Builder, node: Node) -> None:
     tensor, axes = tensor_for_axes(b, x, [axis])
     x = Operand(x.shape, tensor=tensor)
     chosen = draw_arg_extreme(b, x, axis)
-    output = b.scratch(tensor.layout)
+    output = b.create_scratch_tensor(tensor.layout)
     steps = index_steps(tensor.layout.nchw, axes)
-    b.draw(HARDMAX, output, [chosen], uniforms={"steps": steps}, functions=[SELECT])
+    b.draw(HARDMAX_SHADER, output, [chosen], uniforms={"steps": steps}, functions=[SELECT_GLSL])
     b.bind(node.outputs[0], output)
 
 
@@ -73,28 +77,29 @@ def _axis(facts: KnownValues, node: Node) -> Sequence[int]:
     return (axis_of(facts, node, -1),)
 
 
-def _softmax_gradient(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    y, axis = node.outputs[0], axis_of(rules, node, -1)
-    mean = rules.sum(rules.multiply(y, dy[0]), [axis])
-    return [rules.apply_glsl("return a * (b - c);", y, dy[0], mean)]
+def _softmax_gradient(builder: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    y, axis = node.outputs[0], axis_of(builder, node, -1)
+    mean = builder.sum(builder.multiply(y, dy[0]), [axis])
+    return [builder.apply_glsl("return a * (b - c);", y, dy[0], mean)]
 
 
-def _log_softmax_gradient(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    total = rules.sum(dy[0], [axis_of(rules, node, -1)])
-    return [rules.apply_glsl("return b - exp(a) * c;", node.outputs[0], dy[0], total)]
+def _log_softmax_gradient(builder: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    total = builder.sum(dy[0], [axis_of(builder, node, -1)])
+    return [builder.apply_glsl("return b - exp(a) * c;", node.outputs[0], dy[0], total)]
 
 
 def _softmax_operator(
     name: str,
     doc: str,
     lower: Callable[[Builder, Node], None],
-    explains: ExplanationKind,
+    explanation: ExplanationKind,
     bounds: Bounds | None,
     gradient: GradientRule | str,
 ) -> Operator:
     return Operator(
         name, doc, same_shape, lower, {"axis": any_value}, _problem, role="follows",
-        receptive_field=mixed_axes_fields(_axis), explanation=explains, formula=None, bounds=bounds,
+        receptive_field=mixed_axes_fields(_axis), explanation=explanation, formula=None,
+        bounds=bounds,
         caption=None, shape_inputs=(), gradient=gradient,
     )  # fmt: skip
 
@@ -103,8 +108,8 @@ OPERATORS: Sequence[Operator] = [
     _softmax_operator("Softmax",
                       "Exponentials along an axis, divided by their sum: positive values that "
                       "sum to 1.",
-                      _lower_softmax(SOFTMAX), "softmax", (0.0, 1.0), _softmax_gradient),
-    _softmax_operator("LogSoftmax", "The logarithm of Softmax.", _lower_softmax(LOG_SOFTMAX),
+                      _lower_softmax(SOFTMAX_GLSL), "softmax", (0.0, 1.0), _softmax_gradient),
+    _softmax_operator("LogSoftmax", "The logarithm of Softmax.", _lower_softmax(LOG_SOFTMAX_GLSL),
                       "log softmax", None, _log_softmax_gradient),
     _softmax_operator("Hardmax", "1 at the first largest element along an axis, 0 elsewhere.",
                       _lower_hardmax,

@@ -24,10 +24,12 @@ def per_element_shader(name: str, uniform_slots: str = "") -> FragmentShader:
     )
 
 
-STRIDED = per_element_shader("strided_gather", "int offset, axes, stride, length; ivec4 pairs[7]")
+STRIDED_GATHER_SHADER = per_element_shader(
+    "strided_gather", "int offset, axes, stride, length; ivec4 pairs[7]"
+)
 AFFINE_SLOTS = "ivec4 first, steps[4]"
-AFFINE = per_element_shader("affine_gather", AFFINE_SLOTS)
-AFFINE_TEXEL = FragmentShader(
+AFFINE_GATHER_SHADER = per_element_shader("affine_gather", AFFINE_SLOTS)
+AFFINE_GATHER_TEXEL_SHADER = FragmentShader(
     "affine_gather_texel", shader_source("affine_gather_texel.glsl"), uniform_slots=AFFINE_SLOTS
 )
 # Per element; a fragment of a per-element shader has up to 16 elements.
@@ -103,30 +105,37 @@ def contiguous_view(shape: Sequence[int]) -> StridedView:
 def gather_strided(
     b: Builder,
     tensor: Tensor,
-    to: NCHW | Layout,
+    target: NCHW | Layout,
     sizes: Sequence[int],
     strides: Sequence[int],
     offset: int = 0,
 ) -> Tensor:
-    """Return a tensor in nchw or layout `to` with the row-major elements of a strided view.
+    """Return a tensor in nchw or layout `target` with the row-major elements of a strided view.
 
     Element (o0, o1, …) over `sizes` is `tensor`'s row-major element offset + Σ o_d · stride_d, for
     any nchw of the tensor. At most MAX_AXES axes may remain after merging.
     """
-    layout = to if isinstance(to, Layout) else b.layout(to)
-    output = b.scratch(layout, tensor)
+    layout = target if isinstance(target, Layout) else b.layout(target)
+    output = b.create_scratch_tensor(layout, tensor)
     view = StridedView(tuple(sizes), tuple(strides), offset).simplified()
     assert math.prod(view.sizes) == math.prod(layout.nchw), (view, layout)
     assert len(view.sizes) <= MAX_AXES, view
     steps = affine_steps(tensor.layout.nchw, layout.nchw, view) if b.target.fast_kernels else None
     if steps is None:
         numbers = strided_uniforms(view)
-        b.draw(STRIDED, output, [tensor], uniforms=numbers, constants={"INDEXED": 0}, fetches=16)
+        b.draw(
+            STRIDED_GATHER_SHADER,
+            output,
+            [tensor],
+            uniforms=numbers,
+            constants={"INDEXED": 0},
+            fetches=16,
+        )
         return output
     # With a single channel any step along c is valid, because only the first lane is kept.
     channels = layout.nchw[1] == 1 or steps[2] == (0, 1, 0, 0)
     texel = channels and all(step[1] % 4 == 0 for k, step in enumerate(steps) if k != 2)
-    kernel, fetches = (AFFINE_TEXEL, 4) if texel else (AFFINE, 16)
+    kernel, fetches = (AFFINE_GATHER_TEXEL_SHADER, 4) if texel else (AFFINE_GATHER_SHADER, 16)
     first, *others = steps
     numbers = {"first": first, "steps": others}
     b.draw(kernel, output, [tensor], uniforms=numbers, fetches=fetches)
@@ -144,7 +153,7 @@ def strided_uniforms(
     return {**numbers, "pairs": pairs}
 
 
-def affine_steps(source: NCHW, nchw: NCHW, view: StridedView) -> list[tuple[int, ...]] | None:
+def affine_steps(source_nchw: NCHW, nchw: NCHW, view: StridedView) -> list[tuple[int, ...]] | None:
     """The first element's source coordinates, and their increments along n, c, h and w.
 
     Returns None if an axis of either nchw needs several strides, so that no such increments exist.
@@ -152,8 +161,10 @@ def affine_steps(source: NCHW, nchw: NCHW, view: StridedView) -> list[tuple[int,
     strides = _nchw_strides(nchw, view)
     if strides is None:
         return None
-    units = [math.prod(source[k + 1 :]) for k in range(4)]
-    first = tuple(view.offset // unit % length for unit, length in zip(units, source, strict=True))
+    units = [math.prod(source_nchw[k + 1 :]) for k in range(4)]
+    first = tuple(
+        view.offset // unit % length for unit, length in zip(units, source_nchw, strict=True)
+    )
     steps = [first]
     lowest, highest = list(first), list(first)
     for count, stride in zip(nchw, strides, strict=True):
@@ -161,7 +172,7 @@ def affine_steps(source: NCHW, nchw: NCHW, view: StridedView) -> list[tuple[int,
         if count > 1 and stride:
             # Take the outermost axis whose unit divides the stride; the range check rejects a wrong
             # choice.
-            axis = next(k for k in range(4) if source[k] > 1 and stride % units[k] == 0)
+            axis = next(k for k in range(4) if source_nchw[k] > 1 and stride % units[k] == 0)
             step[axis] = stride // units[axis]
             end = (count - 1) * step[axis]
             lowest[axis] += min(end, 0)
@@ -169,7 +180,7 @@ def affine_steps(source: NCHW, nchw: NCHW, view: StridedView) -> list[tuple[int,
         steps.append(tuple(step))
     fits = all(
         low >= 0 and high < length
-        for low, high, length in zip(lowest, highest, source, strict=True)
+        for low, high, length in zip(lowest, highest, source_nchw, strict=True)
     )
     return steps if fits else None
 

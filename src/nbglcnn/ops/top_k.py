@@ -9,7 +9,7 @@ from nbglcnn.codegen.builder import Builder, Tensor
 from nbglcnn.codegen.glsl import FragmentShader, shader_source
 from nbglcnn.graph import Node
 from nbglcnn.ops.gradient_builder import GradientBuilder
-from nbglcnn.ops.movement import first_problem, needs_constant
+from nbglcnn.ops.movement import combine_checks, constant_input_check
 from nbglcnn.ops.operator import (
     KnownValues,
     Operator,
@@ -23,7 +23,7 @@ from nbglcnn.ops.operator import (
 from nbglcnn.ops.receptive_field import mixed_axes_fields
 from nbglcnn.ops.strided import (
     MAX_LOOKUPS,
-    STRIDED,
+    STRIDED_GATHER_SHADER,
     StridedView,
     contiguous_view,
     per_element_shader,
@@ -31,8 +31,8 @@ from nbglcnn.ops.strided import (
 )
 from nbglcnn.plan.layout import NCHW, storage_nchw
 
-RANK = per_element_shader("rank", "int length, inner, smallest, begin, end")
-SELECT_BY_RANK = per_element_shader("select_by_rank", "int length, inner, kept, begin, end")
+RANK_SHADER = per_element_shader("rank", "int length, inner, smallest, begin, end")
+SELECT_BY_RANK_SHADER = per_element_shader("select_by_rank", "int length, inner, kept, begin, end")
 NAN_GLSL = shader_source("nan.glsl")
 MAX_COMPARISONS = 2**32  # comparisons: seconds on a small graphics card
 
@@ -67,10 +67,10 @@ def _lower_top_k(b: Builder, node: Node) -> None:
     smallest = 1 - int_attr(node, "largest", 1)
     numbers = {"length": length, "inner": inner}
     ranks = _draw_chunks(
-        b, RANK, x, x.layout.nchw, {**numbers, "smallest": smallest}, parts=[NAN_GLSL]
+        b, RANK_SHADER, x, x.layout.nchw, {**numbers, "smallest": smallest}, functions=[NAN_GLSL]
     )
     places = _draw_chunks(
-        b, SELECT_BY_RANK, ranks, storage_nchw(chosen), {**numbers, "kept": chosen[axis]}
+        b, SELECT_BY_RANK_SHADER, ranks, storage_nchw(chosen), {**numbers, "kept": chosen[axis]}
     )
     values, indices = (*node.outputs, "")[:2]
     if indices:
@@ -80,7 +80,8 @@ def _lower_top_k(b: Builder, node: Node) -> None:
         still = tuple(0 if k == axis else stride for k, stride in enumerate(strides))
         view = StridedView(chosen, still).simplified()
         b.draw(
-            STRIDED, b.output(values), [x, places], uniforms=strided_uniforms(view, inner, length),
+            STRIDED_GATHER_SHADER, b.create_output(values), [x, places],
+            uniforms=strided_uniforms(view, inner, length),
             constants={"INDEXED": 1}, fetches=32,
         )  # fmt: skip
 
@@ -91,20 +92,20 @@ def _draw_chunks(
     x: Tensor,
     nchw: NCHW,
     numbers: Mapping[str, int],
-    parts: Sequence[str] = (),
+    functions: Sequence[str] = (),
 ) -> Tensor:
     """Run a shader over all positions along an axis, at most MAX_LOOKUPS per pass."""
     length, done = numbers["length"], None
     for begin in range(0, max(length, 1), MAX_LOOKUPS):
         end = min(begin + MAX_LOOKUPS, length)
-        made = b.scratch(b.layout(nchw))
+        made = b.create_scratch_tensor(b.layout(nchw))
         b.draw(
             kernel,
             made,
             [x] if done is None else [x, done],
             uniforms={**numbers, "begin": begin, "end": end},
             constants={"GOES_ON": int(done is not None)},
-            functions=parts,
+            functions=functions,
             fetches=16 * (end - begin),
         )
         done = made
@@ -112,21 +113,21 @@ def _draw_chunks(
     return done
 
 
-def _top_k_gradient(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def _top_k_gradient(builder: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """Scatter each value's gradient to the value's original index."""
     given, places = dy[0], node.outputs[1]
-    if not rules.numel(given):
+    if not builder.numel(given):
         return ["", ""]
-    zeros = rules.full(rules.shape(node.inputs[0]), 0)
-    axis = axis_of(rules, node, -1)
-    return [rules.add_node("ScatterElements", zeros, places, given, axis=axis), ""]
+    zeros = builder.full(builder.shape(node.inputs[0]), 0)
+    axis = axis_of(builder, node, -1)
+    return [builder.add_node("ScatterElements", zeros, places, given, axis=axis), ""]
 
 
 OPERATORS = [
     Operator("TopK", "The largest or smallest elements along an axis, sorted, and their indices.",
              _shape, _lower_top_k,
              {"axis": any_value, "largest": one_of(0, 1), "sorted": any_value},
-             first_problem(needs_constant(1, "k"), _problem), role="head",
+             combine_checks(constant_input_check(1, "k"), _problem), role="head",
              receptive_field=mixed_axes_fields(_axis),
              explanation="nothing", formula=None, bounds=None, caption=None, shape_inputs=(1,),
              gradient=_top_k_gradient),

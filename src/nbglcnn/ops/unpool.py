@@ -25,13 +25,13 @@ from nbglcnn.ops.strided import MAX_LOOKUPS, per_element_shader
 from nbglcnn.ops.window import pad_to_3d, window_problem
 from nbglcnn.plan.layout import MAX_EXACT_INTEGER
 
-UNPOOL = per_element_shader(
+UNPOOL_SHADER = per_element_shader(
     "unpool", "ivec3 size, kernel, stride, padding; int height, count, rows"
 )
 MAX_READS = 2**26  # if each output element searches all indices; about a second
 
 
-def _attributes(facts: KnownValues, node: Node) -> tuple[Shape, Shape, Shape]:
+def _window_attributes(facts: KnownValues, node: Node) -> tuple[Shape, Shape, Shape]:
     rank = len(facts.shape(node.inputs[0])) - 2
     return (
         int_list_attr(node, "kernel_shape", ()),
@@ -40,10 +40,10 @@ def _attributes(facts: KnownValues, node: Node) -> tuple[Shape, Shape, Shape]:
     )
 
 
-def _index_shape(facts: KnownValues, node: Node) -> Shape:
+def _indexed_shape(facts: KnownValues, node: Node) -> Shape:
     """The shape to which the indices refer: the shape of the pool's input."""
     n, c, *spatial = facts.shape(node.inputs[0])
-    kernel, strides, pads = _attributes(facts, node)
+    kernel, strides, pads = _window_attributes(facts, node)
     rank = len(spatial)
     return (
         n,
@@ -58,7 +58,7 @@ def _index_shape(facts: KnownValues, node: Node) -> Shape:
 
 
 def _shapes(facts: KnownValues, node: Node) -> Sequence[Shape]:
-    return [constant_ints(facts, node, 2) or _index_shape(facts, node)]
+    return [constant_ints(facts, node, 2) or _indexed_shape(facts, node)]
 
 
 def _problem(facts: KnownValues, node: Node) -> str | None:
@@ -67,9 +67,9 @@ def _problem(facts: KnownValues, node: Node) -> str | None:
         return problem
     if indices != shape:
         return f"indices of shape {indices} for an input of shape {shape}"
-    if has_input(node, 2) and facts.constant(node.inputs[2]) is None:
+    if has_input(node, 2) and facts.constant_data(node.inputs[2]) is None:
         return "its output_shape depends on the input; it must be constant"
-    counted, (output,) = _index_shape(facts, node), _shapes(facts, node)
+    counted, (output,) = _indexed_shape(facts, node), _shapes(facts, node)
     if len(output) != len(counted) or output[:2] != counted[:2]:
         return f"output_shape={output} for an input of shape {shape}"
     if min(counted) < 1 or any(o < c for o, c in zip(output, counted, strict=True)):
@@ -89,7 +89,7 @@ def _problem(facts: KnownValues, node: Node) -> str | None:
             f"{math.prod(output)} elements would search all {count} indices"
         )
     if isinstance(facts, Graph) and _has_pool_indices(facts, node):
-        kernel, strides, _ = _attributes(facts, node)
+        kernel, strides, _ = _window_attributes(facts, node)
         reach = [-(-k // s) for k, s in zip(kernel, strides, strict=True)]
         if problem := loop_problem(16 * loop_iterations(*reach)):
             return f"windows of {kernel} with strides {strides}: {problem}"
@@ -101,8 +101,8 @@ def _has_pool_indices(graph: Graph, node: Node) -> bool:
     for pool in graph.nodes:
         if pool.op == "MaxPool" and pool.outputs[1:] == (node.inputs[1],):
             return (
-                graph.shape(pool.inputs[0]) == _index_shape(graph, node)
-                and _attributes(graph, pool) == _attributes(graph, node)
+                graph.shape(pool.inputs[0]) == _indexed_shape(graph, node)
+                and _window_attributes(graph, pool) == _window_attributes(graph, node)
                 and set(int_list_attr(pool, "dilations", (1,))) == {1}
                 and string_attr(pool, "auto_pad", "NOTSET") == "NOTSET"
                 and not int_attr(pool, "storage_order", 0)
@@ -110,12 +110,14 @@ def _has_pool_indices(graph: Graph, node: Node) -> bool:
     return False
 
 
-def _unpool_fields(facts: KnownValues, node: Node, position: int) -> Sequence[OperatorField | None]:
+def _unpool_receptive_fields(
+    facts: KnownValues, node: Node, output_index: int
+) -> Sequence[OperatorField | None]:
     """Any position of the same map if the indices come from a MaxPool, else any position."""
-    found = full_fields(facts, node, position)
+    found = full_fields(facts, node, output_index)
     if not (isinstance(facts, Graph) and _has_pool_indices(facts, node)):
         return found
-    shape = facts.shape(node.outputs[position])
+    shape = facts.shape(node.outputs[output_index])
     sources = [facts.shape(name) for name in node.inputs[:2]]
     own = [
         OperatorField(shape, one, (same_position(0), same_position(1), *[None] * (len(one) - 2)))
@@ -126,14 +128,14 @@ def _unpool_fields(facts: KnownValues, node: Node, position: int) -> Sequence[Op
 
 def _lower(b: Builder, node: Node) -> None:
     x, indices = b.tensor(node.inputs[0]), b.tensor(node.inputs[1])
-    kernel, strides, pads = _attributes(b, node)
-    counted, spatial = _index_shape(b, node)[2:], b.shape(node.inputs[0])[2:]
-    output = b.output(node.outputs[0])
+    kernel, strides, pads = _window_attributes(b, node)
+    counted, spatial = _indexed_shape(b, node)[2:], b.shape(node.inputs[0])[2:]
+    output = b.create_output(node.outputs[0])
     height = pad_to_3d(b.shape(node.outputs[0])[2:], 1)[1]
     windows = _has_pool_indices(b.graph, node)
     count = math.prod(b.shape(node.inputs[0]))
     b.draw(
-        UNPOOL, output, [x, indices],
+        UNPOOL_SHADER, output, [x, indices],
         uniforms={
             "size": pad_to_3d(counted, 1), "height": pad_to_3d(spatial, 1)[1],
             "kernel": pad_to_3d(kernel, 1),
@@ -149,7 +151,7 @@ def _lower(b: Builder, node: Node) -> None:
 OPERATORS = [
     Operator("MaxUnpool", "Writes a MaxPool's maxima to their positions; the rest is 0.",
              _shapes, _lower, {"kernel_shape": any_value, "pads": any_value, "strides": any_value},
-             _problem, role="resamples", receptive_field=_unpool_fields,
+             _problem, role="resamples", receptive_field=_unpool_receptive_fields,
              explanation="nothing", formula=None, bounds=None, caption=None, shape_inputs=(2,),
-             gradient=gradients.max_unpool_rule(_index_shape)),
+             gradient=gradients.max_unpool_rule(_indexed_shape)),
 ]  # fmt: skip

@@ -11,12 +11,12 @@ from PIL import Image, ImageDraw, ImageFont
 from nbglcnn.pictures.colors import BACKGROUND, MAGENTA, Theme
 from nbglcnn.plan.layers import Bounds
 
-INK = {"light": (33, 33, 33), "dark": (232, 232, 232)}
-SECONDARY_INK = {"light": (97, 97, 97), "dark": (176, 177, 178)}
+TEXT_COLORS = {"light": (33, 33, 33), "dark": (232, 232, 232)}
+SECONDARY_TEXT_COLORS = {"light": (97, 97, 97), "dark": (176, 177, 178)}
 # As in the page's theme.css.
-POSITIVE = {"light": (0x2A, 0x6C, 0xB0), "dark": (0x4F, 0xA3, 0xEC)}
-NEGATIVE = {"light": (0xC0, 0x56, 0x0C), "dark": (0xF2, 0x95, 0x3A)}
-AXIS = {"light": (0x86, 0x8B, 0x90), "dark": (0x7D, 0x82, 0x8A)}
+POSITIVE_BAR_COLORS = {"light": (0x2A, 0x6C, 0xB0), "dark": (0x4F, 0xA3, 0xEC)}
+NEGATIVE_BAR_COLORS = {"light": (0xC0, 0x56, 0x0C), "dark": (0xF2, 0x95, 0x3A)}
+AXIS_COLORS = {"light": (0x86, 0x8B, 0x90), "dark": (0x7D, 0x82, 0x8A)}
 BAR_HEIGHT, LINE_HEIGHT = 12, 14  # pixels of a vector's bar, and of a line of text
 
 UNIT_LIMITS: Bounds = (0.0, 1.0)  # the limits of a softmax's or sigmoid's output
@@ -33,7 +33,7 @@ def draw_number(value: float, width: int, theme: Theme = "light") -> Image.Image
     pen = ImageDraw.Draw(sheet)
     text = f"{value:.3g}"
     left = (width - pen.textlength(text, font)) / 2
-    pen.text((left, height - 1.4 * letters), text, fill=INK[theme], font=font)
+    pen.text((left, height - 1.4 * letters), text, fill=TEXT_COLORS[theme], font=font)
     return sheet
 
 
@@ -75,17 +75,17 @@ def draw_bars(
         top, value = k * BAR_HEIGHT, float(vector[element])
         label = str(element)
         at = (left - 5 - pen.textlength(label, font), top)
-        pen.text(at, label, fill=SECONDARY_INK[theme], font=font)
+        pen.text(at, label, fill=SECONDARY_TEXT_COLORS[theme], font=font)
         if not np.isfinite(value):
             pen.rectangle((left, top + 1, width - 1, top + BAR_HEIGHT - 3), fill=MAGENTA)
             continue
         end = zero + (room - 1) * max(-1.0, min(1.0, value / (limit or 1.0)))
-        ink = POSITIVE[theme] if value >= 0 else NEGATIVE[theme]
+        ink = POSITIVE_BAR_COLORS[theme] if value >= 0 else NEGATIVE_BAR_COLORS[theme]
         if value:
             pen.rectangle((min(zero, end), top + 1, max(zero, end), top + BAR_HEIGHT - 3), fill=ink)
-    pen.line((zero, 0, zero, BAR_HEIGHT * len(shown) - 1), fill=AXIS[theme])
+    pen.line((zero, 0, zero, BAR_HEIGHT * len(shown) - 1), fill=AXIS_COLORS[theme])
     if part:
         text = f"{len(shown)} of {len(numbers):,}"
         place = ((width - pen.textlength(text, font)) / 2, BAR_HEIGHT * len(shown) + 1)
-        pen.text(place, text, fill=SECONDARY_INK[theme], font=font)
+        pen.text(place, text, fill=SECONDARY_TEXT_COLORS[theme], font=font)
     return sheet

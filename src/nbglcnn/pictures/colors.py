@@ -96,12 +96,12 @@ MAGMA = (
     "fde2a3fde3a5fde5a7fde7a9fde9aafdebacfcecaefceeb0fcf0b2fcf2b4fcf4b6fcf6b8fcf7b9fcf9bbfcfbbd"
     "fcfdbf"
 )
-SEQUENTIAL = {"viridis": VIRIDIS, "cividis": CIVIDIS, "magma": MAGMA}
+SEQUENTIAL_COLORMAPS = {"viridis": VIRIDIS, "cividis": CIVIDIS, "magma": MAGMA}
 
 
-def parse_colors(words: str) -> npt.NDArray[np.float64]:
+def parse_colors(text: str) -> npt.NDArray[np.float64]:
     """Parse colours like "#1f77b4 #2ca02c" to RGB rows, 0 to 255."""
-    return np.array([list(bytes.fromhex(word.lstrip("#"))) for word in words.split()], float)
+    return np.array([list(bytes.fromhex(word.lstrip("#"))) for word in text.split()], float)
 
 
 @cache
@@ -113,7 +113,7 @@ def colormap_texels(colormap: Colormap, theme: Theme) -> Pixels:
         return _to_bytes(interpolate_linear(parse_colors(SIGNED[theme]), at))
     if colormap == "grey":
         return _to_bytes(np.repeat(k[:, None] / (MAP_TEXELS - 1) * 255, 3, axis=1))
-    table = np.frombuffer(bytes.fromhex(SEQUENTIAL[colormap]), np.uint8).reshape(-1, 3)
+    table = np.frombuffer(bytes.fromhex(SEQUENTIAL_COLORMAPS[colormap]), np.uint8).reshape(-1, 3)
     return table[np.minimum(len(table) - 1, k * len(table) // (MAP_TEXELS - 1))]
 
 
@@ -125,12 +125,12 @@ def class_colors() -> Pixels:
 
 
 def interpolate_linear(
-    stops: npt.NDArray[np.float64], at: npt.NDArray[np.float64]
+    stops: npt.NDArray[np.float64], positions: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
     """Interpolate evenly spaced stops from 0 to 1 in linear light (sRGB, IEC 61966-2-1)."""
     s = stops / 255
     linear = np.where(s <= 0.04045, s / 12.92, ((s + 0.055) / 1.055) ** 2.4)
-    place = at * (len(stops) - 1)
+    place = positions * (len(stops) - 1)
     mixed = np.stack([np.interp(place, np.arange(len(stops)), linear[:, i]) for i in range(3)], -1)
     back = np.where(mixed <= 0.0031308, mixed * 12.92, 1.055 * mixed ** (1 / 2.4) - 0.055)
     return back * 255

@@ -27,14 +27,14 @@ from nbglcnn.pictures.colors import (
 )
 from nbglcnn.plan.schema import CLIP_TOLERANCE, IMAGE_RANGES, Value
 
-DrawKind = Literal["maps", "curves", "classes", "grey", "rgb", "bars", "number"]
+DisplayStyle = Literal["maps", "curves", "classes", "grey", "rgb", "bars", "number"]
 ColorRange = Literal["layer", "channel"] | tuple[float, float]
 ClipCounts = tuple[int, int]
 Floats = npt.NDArray[np.float32]
 Limits = tuple[np.float32, np.float32]
 
 BLACK, WHITE = (0, 0, 0), (255, 255, 255)
-GAP = 1  # pixels between maps, independent of the scale
+MAP_GAP_PIXELS = 1  # pixels between maps, independent of the scale
 MAX_SIDE = 16_384  # pixels per side of a picture
 BARS_WIDTH, NUMBER_WIDTH = 240, 132
 CURVE_SIZE = (42, 21)  # width and height of a curve at scale 1, as in the page
@@ -60,7 +60,7 @@ def draw_picture(
 ) -> Image.Image:
     """Draw a value; the arguments are those of `Session.picture`."""
     maps = example_maps(value, array, example)
-    drawn = draw_kind(value)
+    drawn = display_style(value)
     _check_arguments(value, example, colormap, color_range, columns, scale, theme)
     if drawn == "number":
         return draw_number(float(maps.reshape(-1)[0]), NUMBER_WIDTH * scale, theme)
@@ -92,7 +92,7 @@ def draw_picture(
             tiles = [
                 draw_curve(
                     maps[k].reshape(-1),
-                    *half_range(one, symmetric=symmetric, zero=True),
+                    *halve_range(one, symmetric=symmetric, zero=True),
                     side,
                     theme,
                 )
@@ -160,7 +160,7 @@ def _channel_indices(value: Value, channels: int | Sequence[int] | None) -> list
     return chosen
 
 
-def draw_kind(value: Value) -> DrawKind:
+def display_style(value: Value) -> DisplayStyle:
     """The kind of picture of a value; only inputs and outputs are drawn in their own colours."""
     _, c, h, w = value.nchw
     if h * w == 1:
@@ -198,7 +198,7 @@ def color_limits(maps: Floats, channel: int, color_range: ColorRange) -> Limits:
     return finite.min(), finite.max()
 
 
-def half_range(limits: Limits, *, symmetric: bool = False, zero: bool = False) -> Limits:
+def halve_range(limits: Limits, *, symmetric: bool = False, zero: bool = False) -> Limits:
     """Return half the low limit, and half the difference between the limits."""
     low, high = limits
     if zero and not symmetric:
@@ -224,7 +224,7 @@ def apply_colormap(
 ) -> Pixels:
     """Colour a map, H·scale × W·scale; float32, with the shader's order of operations."""
     signed = colormap == "signed"
-    low, span = half_range(limits, symmetric=symmetric or signed)
+    low, span = halve_range(limits, symmetric=symmetric or signed)
     steps, first = (np.float32(n / 512) for n in ((510, 1.5) if signed else (511, 0.5)))
     t = np.clip((np.where(np.isfinite(values), values, 0) * np.float32(0.5) - low) / span, 0, 1)
     at = np.floor((t * steps + first) * np.float32(512)).astype(int)
@@ -300,7 +300,7 @@ def draw_image(
     above = np.zeros(maps.shape[1:], bool)
     below = above.copy()
     for one, between in zip(maps, limits, strict=True):
-        low, span = half_range(between)
+        low, span = halve_range(between)
         known = np.where(np.isfinite(one), one, 0)
         t = np.clip((known * np.float32(0.5) - low) / span, 0, 1)
         planes.append(table[np.floor((t * steps + first) * np.float32(512)).astype(int)])
@@ -351,20 +351,22 @@ def enlarge(pixels: Any, scale: int) -> Any:
     return pixels if scale == 1 else pixels.repeat(scale, axis=0).repeat(scale, axis=1)
 
 
-def draw_mosaic(tiles: Sequence[Pixels], columns: int, gap: Any, space: int = GAP) -> Image.Image:
-    """Arrange pictures of one size in rows, with gaps of `space` pixels in the colour `gap`."""
+def draw_mosaic(
+    tiles: Sequence[Pixels], columns: int, gap_color: Any, gap_pixels: int = MAP_GAP_PIXELS
+) -> Image.Image:
+    """Arrange pictures of one size in rows, with gaps of `gap_pixels` in `gap_color`."""
     height, width = tiles[0].shape[:2]
     columns = min(columns, len(tiles))
     rows = -(-len(tiles) // columns)
-    size = (columns * (width + space) - space, rows * (height + space) - space)
+    size = (columns * (width + gap_pixels) - gap_pixels, rows * (height + gap_pixels) - gap_pixels)
     if max(size) > MAX_SIDE:
         raise InputError(
             f"the picture would have {size[0]}×{size[1]} pixels; at most {MAX_SIDE} per side are "
             "supported. Give fewer channels, or a smaller scale"
         )
-    sheet = Image.new("RGB", size, gap)
+    sheet = Image.new("RGB", size, gap_color)
     for k, tile in enumerate(tiles):
-        at = (k % columns * (width + space), k // columns * (height + space))
+        at = (k % columns * (width + gap_pixels), k // columns * (height + gap_pixels))
         sheet.paste(Image.fromarray(tile), at)
     return sheet
 
@@ -373,15 +375,15 @@ def draw_curve(
     values: Floats,
     low: np.float32,
     span: np.float32,
-    side: tuple[int, int],
+    size: tuple[int, int],
     theme: Theme = "light",
 ) -> Pixels:
     """Draw one channel as a curve, H×W: each column spans its values' minimum to maximum.
 
-    `low` and `span` come from `half_range`. The counterpart in the page is
+    `low` and `span` come from `halve_range`. The counterpart in the page is
     js/src/webgl/shaders/curves.glsl.
     """
-    width, height = side
+    width, height = size
     count = len(values)
     known = np.where(np.isfinite(values), values, 0).astype(np.float64)
     each = count / width

@@ -50,7 +50,8 @@ IDENTIFIER = "[a-zA-Z_][a-zA-Z0-9_]{0,63}"
 HASH = "[0-9a-f]{32}"
 
 
-# The functions that rows use. TypeScript implements those of `PRIMITIVES` in constraint_table.ts.
+# The functions that rows use. TypeScript implements those of `HANDWRITTEN_FUNCTIONS` in
+# constraint_table.ts.
 
 
 def quote(text: str) -> str:
@@ -60,11 +61,11 @@ def quote(text: str) -> str:
 
 def matches(pattern: str, text: str) -> bool:
     """Whether the pattern matches the whole text."""
-    return _compiled(pattern).fullmatch(text) is not None
+    return _compile_pattern(pattern).fullmatch(text) is not None
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
@@ -73,7 +74,7 @@ def join_text(items: Sequence[object], by: str) -> str:
     return by.join(map(str, items))
 
 
-PRIMITIVES = (quote, matches, join_text, prod)
+HANDWRITTEN_FUNCTIONS = (quote, matches, join_text, prod)
 
 
 def is_index(number: int, items: Sequence[object]) -> bool:
@@ -194,7 +195,7 @@ class HeaderIndex:
     input_textures: AbstractSet[int]  # textures that inputs write
     weight_textures: AbstractSet[int]  # textures that hold weights
     carry_targets: Sequence[int]  # the targets of carries
-    section_passes: int  # the number of passes in all sections
+    section_pass_count: int  # the number of passes in all sections
 
 
 def index_header(header: Header) -> HeaderIndex:
@@ -218,7 +219,7 @@ def index_header(header: Header) -> HeaderIndex:
         },
         weight_textures={weight.texture for weight in header.weights},
         carry_targets=[carry.target for carry in header.carries],
-        section_passes=sum(section.count for section in header.sections),
+        section_pass_count=sum(section.count for section in header.sections),
     )
 
 
@@ -424,8 +425,8 @@ CONSTRAINTS = (
     ),
     Constraint(
         [PLAN],
-        lambda f, k, h: f.section_passes == len(h.passes),
-        lambda f, it, h: f"pass {f.section_passes} is in no section",
+        lambda f, k, h: f.section_pass_count == len(h.passes),
+        lambda f, it, h: f"pass {f.section_pass_count} is in no section",
     ),
     Constraint(
         [PASSES],

@@ -326,7 +326,7 @@ class Layers(Sequence[Layer]):
     _TITLES = ("name", "type", "output shape", "parameters", "MACs")
 
     def __repr__(self) -> str:
-        return table(self._TITLES, self._rows(), numbers=(3, 4))
+        return table(self._TITLES, self._rows(), number_columns=(3, 4))
 
     def _repr_html_(self) -> str:
         return table(self._TITLES, self._rows(), "html")

@@ -28,14 +28,22 @@ import numpy.typing as npt
 
 Float32 = npt.NDArray[np.float32]
 NCHW = tuple[int, int, int, int]
-Block = tuple[int, int, int]  # the images, rows and columns at one texel position, over all layers
+PixelBlock = tuple[
+    int, int, int
+]  # the images, rows and columns at one texel position, over all layers
 
 MAX_EXACT_INTEGER = 2**24  # float32 represents all integers up to here
-ROW_TEXELS = 2048  # maximum row width: long rows keep llvmpipe's 64-pixel bins and all cores busy
-ROW_TILES = 1024  # maximum tiles per row: 4 weight columns per channel group fit 4096 texels
+MAX_ROW_TEXELS = (
+    2048  # maximum row width: long rows keep llvmpipe's 64-pixel bins and all cores busy
+)
+MAX_TILES_PER_ROW = (
+    1024  # maximum tiles per row: 4 weight columns per channel group fit 4096 texels
+)
 # Texels per side of llvmpipe's smallest shaded block, and of a thread's bin.
 SHADE_BLOCK, BIN_TEXELS = (4, 64)
-ROW_COST = 1.04  # measured cost factor of a convolution that reads several rows of tiles
+MULTI_ROW_COST_FACTOR = (
+    1.04  # measured cost factor of a convolution that reads several rows of tiles
+)
 
 
 def storage_nchw(shape: tuple[int, ...]) -> NCHW:
@@ -74,14 +82,14 @@ def display_nchw(shape: tuple[int, ...], batch: int) -> NCHW:
 
 
 @cache
-def _tile_columns(tiles: int, width: int, height: int, texels: int) -> int:
+def _tiles_per_row(tiles: int, width: int, height: int, texels: int) -> int:
     """The tiles per row. A tile is `width` × `height` over all phases, `texels` wide in each.
 
     All rows have the same length, because unused texels are drawn, too. Tiles one texel high get at
     least two rows, because devices draw 2×2 squares. Other numbers of rows are for sizes that split
     badly: 448 × 7 texels are shaded as 448 × 8, and as seven bins they leave a second thread idle.
     """
-    max_columns = max(1, min(tiles, ROW_TILES, ROW_TEXELS // texels))
+    max_columns = max(1, min(tiles, MAX_TILES_PER_ROW, MAX_ROW_TEXELS // texels))
     min_rows = max(-(-tiles // max_columns), 2 if height == 1 else 1)
 
     def cost(rows: int) -> float:
@@ -90,7 +98,7 @@ def _tile_columns(tiles: int, width: int, height: int, texels: int) -> int:
         # Because SwiftShader's two threads alternate.
         by_rows = across * SHADE_BLOCK * -(-down // SHADE_BLOCK)
         return (by_rows + 2 * _busier_thread_texels(across, down)) * (
-            ROW_COST if rows > min_rows else 1
+            MULTI_ROW_COST_FACTOR if rows > min_rows else 1
         )
 
     splits = texels & (texels - 1) == 0 or -(-tiles // min_rows) * width <= BIN_TEXELS
@@ -120,7 +128,7 @@ class Layout(msgspec.Struct, frozen=True):
     """
 
     nchw: tuple[int, int, int, int]
-    block: Block = (1, 1, 1)
+    block: PixelBlock = (1, 1, 1)
     phases: tuple[int, int] = (1, 1)
     max_side: int = 0  # the maximum texture side, if the tensor exceeds it; otherwise 0
 
@@ -160,7 +168,7 @@ class Layout(msgspec.Struct, frozen=True):
     def columns(self) -> int:
         """The tiles per row: as many as fit, or fewer if rows then split better into squares."""
         (tw, th), (sy, sx) = self.tile, self.phases
-        return _tile_columns(self.tiles, tw * sx, th * sy, tw)
+        return _tiles_per_row(self.tiles, tw * sx, th * sy, tw)
 
     @property
     def phase_size(self) -> tuple[int, int]:

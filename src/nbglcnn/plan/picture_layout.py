@@ -12,7 +12,7 @@ from nbglcnn.plan.constraints import PictureLayout as PictureLayout
 from nbglcnn.plan.constraints import infer_picture_layout
 
 # The description of picture inputs, in messages about inputs that take none.
-PICTURE_INPUTS = "float32 of (n, 1, 3 or 4, height, width), or uint8, channels first or last"
+PICTURE_INPUTS_TEXT = "float32 of (n, 1, 3 or 4, height, width), or uint8, channels first or last"
 
 
 def picture_layout(shape: Sequence[int | None] | None, dtype: Any) -> PictureLayout | None:

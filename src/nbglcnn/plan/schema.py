@@ -181,7 +181,7 @@ class Carry(msgspec.Struct, frozen=True):
     target: int
 
 
-class Recipe(msgspec.Struct, frozen=True):
+class PackingRecipe(msgspec.Struct, frozen=True):
     """The recipe for packing a weight texture.
 
     Attributes:
@@ -209,7 +209,7 @@ class Weight(msgspec.Struct, frozen=True):
 
     texture: int
     hash: str
-    recipe: Recipe
+    recipe: PackingRecipe
 
 
 @dataclass(frozen=True)
@@ -411,7 +411,7 @@ class Header(msgspec.Struct, frozen=True):
     blobs: dict[str, tuple[int, int]] = {}  # hash -> (offset after the header, bytes), in a file
 
 
-def noise_keys(header: Header) -> frozenset[str]:
+def optional_input_keys(header: Header) -> frozenset[str]:
     """The keys of inputs that need not be written, because a weight initializes their texture."""
     filled = {weight.texture for weight in header.weights}
     return frozenset(one.key for one in header.inputs if one.pack_pass.output in filled)
@@ -472,7 +472,7 @@ class Plan:
     @property
     def noise(self) -> frozenset[str]:
         """The keys of inputs that replace random numbers. Omitted ones are seeded random."""
-        return noise_keys(self.header)
+        return optional_input_keys(self.header)
 
     @property
     def in_python(self) -> tuple[Input, ...]:
@@ -584,19 +584,19 @@ def content_hash(*parts: bytes | memoryview) -> str:
     return digest.hexdigest()[:32]
 
 
-def blob_name(recipe: Recipe, blob: Float32) -> str:
+def blob_name(recipe: PackingRecipe, blob: Float32) -> str:
     """Return the name of packed weights: equal only for equal contents and the same recipe."""
     contents = np.ascontiguousarray(blob).data.cast("B")
     return content_hash(msgspec.json.encode((recipe, blob.shape)), contents)
 
 
-def _aligned(size: int) -> int:
+def _align_up(size: int) -> int:
     return -(-size // ALIGN) * ALIGN
 
 
 def pack_file(plan: Plan, blobs: Mapping[str, Float32]) -> bytes:
     """Serialize a Plan with these blobs: all for a file, none for pages, which request them."""
-    offset = _aligned(len(plan.uniforms))
+    offset = _align_up(len(plan.uniforms))
     table: dict[str, tuple[int, int]] = {}
     formats = {w.hash: plan.header.textures[w.texture].format for w in plan.header.weights}
     with np.errstate(over="ignore"):  # beyond 65504 they become infinite, as on the device
@@ -606,9 +606,9 @@ def pack_file(plan: Plan, blobs: Mapping[str, Float32]) -> bytes:
         }
     for name, blob in packed.items():
         table[name] = (offset, blob.nbytes)
-        offset = _aligned(offset + blob.nbytes)
+        offset = _align_up(offset + blob.nbytes)
     header = msgspec.json.encode(msgspec.structs.replace(plan.header, blobs=table))
-    start = _aligned(16 + len(header))
+    start = _align_up(16 + len(header))
     data = bytearray(start + offset)
     data[:8] = MAGIC
     data[8:12] = len(header).to_bytes(4, "little")
@@ -634,7 +634,7 @@ def unpack_file(data: bytes) -> Plan:
         )
     if problem := first_problem(header):
         raise ModelError(f"damaged Plan: {problem}")
-    body = memoryview(data)[_aligned(16 + len(raw)) :]
+    body = memoryview(data)[_align_up(16 + len(raw)) :]
     blobs: dict[str, Float32] = {}
     for weight in header.weights:
         at, length = header.blobs.get(weight.hash, (0, -1))

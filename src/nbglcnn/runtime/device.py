@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from ctypes.util import find_library
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from nbglcnn.codegen.glsl import VERTEX_SHADER
+from nbglcnn.codegen.glsl import VERTEX_GLSL
 from nbglcnn.errors import DeviceError, InputError, OpenGLUnavailable
 from nbglcnn.plan import schema as p
 from nbglcnn.runtime.profiling import Clock, ClockName
@@ -29,7 +29,7 @@ GL_FRAMEBUFFER = 0x8D40
 GL_COLOR_BUFFER_BIT = 0x4000
 GL_COLOR_ATTACHMENT0 = 0x8CE0
 GL_FRAMEBUFFER_COMPLETE = 0x8CD5
-INDEX_VARIABLE = (
+DEVICE_INDEX_VARIABLE = (
     "GLCONTEXT_DEVICE_INDEX"  # read by glcontext, which opens devices, before any argument
 )
 # Software renderers. They draw later than requested, so llvmpipe's timer reports 0 ms for whole
@@ -58,14 +58,14 @@ class Device:
 
     def run_on_thread(self, work: Callable[[], Result]) -> Result:
         """Run `work` on the OpenGL thread and wait for it."""
-        self.check_process()
+        self.check_not_forked()
         if threading.current_thread() is self._gl_thread:
             # If an object is freed on this thread, its Session is closed here: waiting for the own
             # thread would be a deadlock.
             return work()
         return self._executor.submit(work).result()
 
-    def check_process(self) -> None:
+    def check_not_forked(self) -> None:
         """Raise OpenGLUnavailable in a process that was forked from the one with the device."""
         if not self.is_own_process:
             raise OpenGLUnavailable(
@@ -167,7 +167,7 @@ class Device:
         if program.source not in self.programs:
             try:
                 self.programs[program.source] = self.context.program(
-                    vertex_shader=GLSL_VERSION_LINE + VERTEX_SHADER,
+                    vertex_shader=GLSL_VERSION_LINE + VERTEX_GLSL,
                     fragment_shader=GLSL_VERSION_LINE + program.source,
                 )
             except Exception as error:
@@ -233,7 +233,7 @@ def shared_device(index: int | None = None) -> Device:
 def _resolve_index(index: int | None) -> int:
     """Resolve and check the index of an EGL device; glcontext itself reads out of bounds."""
     if index is None:
-        own = os.environ.get(INDEX_VARIABLE, "")
+        own = os.environ.get(DEVICE_INDEX_VARIABLE, "")
         index = int(own) if own.isdecimal() else 0
         if index == 0:
             return 0
@@ -270,12 +270,12 @@ def device_count() -> int | None:
 @contextmanager
 def _without_index_override(index: int) -> Iterator[None]:
     """Hide the environment's device index, so that it doesn't override `index`."""
-    own = os.environ.get(INDEX_VARIABLE)
+    own = os.environ.get(DEVICE_INDEX_VARIABLE)
     if own is None or own == str(index):
         yield
         return
-    del os.environ[INDEX_VARIABLE]
+    del os.environ[DEVICE_INDEX_VARIABLE]
     try:
         yield
     finally:
-        os.environ[INDEX_VARIABLE] = own
+        os.environ[DEVICE_INDEX_VARIABLE] = own

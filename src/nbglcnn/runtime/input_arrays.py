@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nbglcnn.errors import InputError
-from nbglcnn.inputs.arguments import InputSpec, resolve_names, to_input_arrays
+from nbglcnn.inputs.arguments import InputSpec, resolve_input_names, to_input_arrays
 from nbglcnn.plan.layout import MAX_EXACT_INTEGER
-from nbglcnn.plan.schema import Header, Input, noise_keys
-from nbglcnn.runtime.batching import has_examples
+from nbglcnn.plan.schema import Header, Input, optional_input_keys
+from nbglcnn.runtime.batching import has_batch_axis
 
 Array = npt.NDArray[Any]
 
@@ -21,35 +21,35 @@ SHAPE_HINT = "Compile again for another shape"
 
 
 def prepare_inputs(
-    header: Header, given: Mapping[str, Any], *, any_batch: bool = False
+    header: Header, inputs: Mapping[str, Any], *, any_batch: bool = False
 ) -> list[tuple[Input, Array]]:
     """Convert inputs by key to pairs (record, float32 array).
 
     With `any_batch`, the batch axis may have any length.
     """
     records = {record.key: record for record in header.inputs}
-    given = resolve_names(given, [*records])
-    for key in given:
+    inputs = resolve_input_names(inputs, [*records])
+    for key in inputs:
         if key not in records:
             names = ", ".join(map(repr, records))
             raise InputError(f"no input {key!r}; this Plan's inputs: {names}")
-    specs = [_input_spec(records[key]) for key in given]
+    specs = [_input_spec(records[key]) for key in inputs]
     free = [
         replace(spec, shape=(None, *spec.shape[1:]))
-        if any_batch and spec.shape and has_examples(records[spec.name], header.batch)
+        if any_batch and spec.shape and has_batch_axis(records[spec.name], header.batch)
         else spec
         for spec in specs
     ]
     try:
-        arrays = to_input_arrays(tuple(given.values()), free)
+        arrays = to_input_arrays(tuple(inputs.values()), free)
     except InputError:  # raise the error for the Plan's own shapes, which fit even less
-        arrays = to_input_arrays(tuple(given.values()), specs)
-    return [(records[k], to_float32(k, a)) for k, a in zip(given, arrays, strict=True)]
+        arrays = to_input_arrays(tuple(inputs.values()), specs)
+    return [(records[k], to_float32(k, a)) for k, a in zip(inputs, arrays, strict=True)]
 
 
 def batched_input_spec(header: Header) -> InputSpec | None:
     """The spec of the only required input, for any batch size; None if there are several."""
-    drawn = noise_keys(header)
+    drawn = optional_input_keys(header)
     given = [one for one in header.inputs if not one.contributed and one.key not in drawn]
     if len(given) != 1:
         return None

@@ -14,9 +14,13 @@ from nbglcnn.tables import Style, table
 # times.
 MIN_SAMPLE_MS = 3.0
 MAX_REPEATS = 64
-ATTEMPTS = 3  # the shortest counts, because other load on the machine only makes times longer
-MAX_ROUNDS = 3  # layers that add up to more than a run were disturbed: they are measured again
-OTHER_PASSES = "(the rest)"  # passes that belong to no layer
+MEASUREMENT_ATTEMPTS = (
+    3  # the shortest counts, because other load on the machine only makes times longer
+)
+MAX_MEASUREMENT_ROUNDS = (
+    3  # layers that add up to more than a run were disturbed: they are measured again
+)
+OTHER_PASSES_LABEL = "(the rest)"  # passes that belong to no layer
 
 ClockName = Literal["GPU timer", "wall clock"]
 
@@ -94,7 +98,7 @@ class Profile:
 
     def _table(self, style: Style) -> str:
         cells = [row.table_row() for row in self.rows]
-        return table(("layer", "type", "ms", "share"), cells, style, numbers=(2, 3))
+        return table(("layer", "type", "ms", "share"), cells, style, number_columns=(2, 3))
 
     def __str__(self) -> str:
         return "\n".join(filter(None, (self._table("text") if self.rows else "", self.summary)))
@@ -122,11 +126,11 @@ def profile_layers(
     for step in header.passes:
         of.setdefault(step.layer, []).append(step)
     names = [*((k, layer.name, layer.type) for k, layer in enumerate(header.layers))]
-    names += [(-1, OTHER_PASSES, "")] * (-1 in of)
+    names += [(-1, OTHER_PASSES_LABEL, "")] * (-1 in of)
     found = [(name, kind, of.get(k, [])) for k, name, kind in names]
     parts = [list(header.passes), *(passes for _, _, passes in found)]
     best = [_measure_passes(passes, draw, clock) for passes in parts]
-    for _ in range(MAX_ROUNDS - 1):
+    for _ in range(MAX_MEASUREMENT_ROUNDS - 1):
         if sum(best[1:]) <= best[0]:
             break
         best = [min(ms, _measure_passes(p, draw, clock)) for p, ms in zip(parts, best, strict=True)]
@@ -157,4 +161,4 @@ def _measure_passes(passes: Sequence[Pass], draw: Callable[[Pass], None], clock:
     repeats = (
         1 if once >= MIN_SAMPLE_MS else min(MAX_REPEATS, int(MIN_SAMPLE_MS / max(once, 1e-3)) + 1)
     )
-    return min(measure_repeats(repeats) for _ in range(ATTEMPTS))
+    return min(measure_repeats(repeats) for _ in range(MEASUREMENT_ATTEMPTS))

@@ -21,7 +21,7 @@ from nbglcnn.features.edits.records import Edit, check_batched_seeds
 from nbglcnn.features.edits.skipped_passes import find_skipped_passes, skipped_value_error
 from nbglcnn.features.edits.store import EditSnapshot
 from nbglcnn.features.edits.transforms import GLSL
-from nbglcnn.inputs.arguments import labels_hint, resolve_names
+from nbglcnn.inputs.arguments import labels_hint, resolve_input_names
 from nbglcnn.inputs.nested import match_inputs
 from nbglcnn.pictures import feature_maps
 from nbglcnn.plan import schema as p
@@ -115,7 +115,7 @@ class Session:
     def _locked(self) -> Iterator[None]:
         """Lock the Session for a `with` block; SessionClosed if it is closed."""
         if not self._closed:
-            self._device.check_process()  # a fork inherits held locks, which are never released
+            self._device.check_not_forked()  # a fork inherits held locks, which are never released
         with self._lock:
             self.check_open()
             yield
@@ -168,17 +168,17 @@ class Session:
             self._vertex_arrays.append(context.vertex_array(program, []))
         self._session_edits = SessionEdits(self._device, header, self._textures)
 
-    def _upload(self, number: int, data: p.Float32) -> None:
-        stored = TEXTURE_DTYPES[self.plan.header.textures[number].format]
+    def _upload(self, texture_index: int, data: p.Float32) -> None:
+        stored = TEXTURE_DTYPES[self.plan.header.textures[texture_index].format]
         with np.errstate(over="ignore"):  # values beyond float16 become infinite
-            self._textures[number].write(np.ascontiguousarray(data, stored))
+            self._textures[texture_index].write(np.ascontiguousarray(data, stored))
 
-    def _draw(self, step: p.Pass) -> None:
-        self._bind_output(step.output, step.viewport)
-        for unit, texture in enumerate(self._session_edits.input_textures(step)):
+    def _draw_pass(self, draw_pass: p.Pass) -> None:
+        self._bind_output(draw_pass.output, draw_pass.viewport)
+        for unit, texture in enumerate(self._session_edits.input_textures(draw_pass)):
             self._textures[texture].use(unit)
-        self._uniforms.bind_to_uniform_block(0, offset=step.uniforms, size=p.UNIFORM_BYTES)
-        self._vertex_arrays[step.program].render(vertices=3)
+        self._uniforms.bind_to_uniform_block(0, offset=draw_pass.uniforms, size=p.UNIFORM_BYTES)
+        self._vertex_arrays[draw_pass.program].render(vertices=3)
 
     def _bind_output(self, output: int, viewport: tuple[int, int]) -> None:
         if output not in self._framebuffers:
@@ -186,15 +186,15 @@ class Session:
         self._device.bind(GL_FRAMEBUFFER, self._framebuffers[output])
         self._device.viewport(0, 0, *viewport)
 
-    def _draw_edits(self, after: int) -> None:
-        """Draw the edits of the values that pass `after` has computed; -1: edits of inputs."""
-        for step in self._session_edits.passes_after(after):
+    def _draw_edits(self, after_pass: int) -> None:
+        """Draw the edits of the values that pass `after_pass` has computed; -1: edits of inputs."""
+        for step in self._session_edits.passes_after(after_pass):
             self._bind_output(step.output, step.viewport)
             for unit, texture in enumerate(step.inputs):
                 self._textures[texture].use(unit)
             for unit, own in enumerate(step.tables):
                 own.use(len(step.inputs) + unit)
-            buffer = self._session_edits.uniforms
+            buffer = self._session_edits.uniform_buffer
             buffer.bind_to_uniform_block(0, offset=step.uniforms, size=p.UNIFORM_BYTES)
             step.program.render(vertices=3)
 
@@ -222,7 +222,7 @@ class Session:
         flat = np.zeros(staging.width * staging.height * 4, np.float32)
         flat[: data.size] = data.reshape(-1)
         self._upload(record.staging, flat)
-        self._draw(record.pack_pass)
+        self._draw_pass(record.pack_pass)
 
     def _required_sections(self, name: str | None) -> list[int]:
         """The indices of the sections to run for this one: itself and those it depends on."""
@@ -243,7 +243,7 @@ class Session:
         read = {texture for k in passes for texture in header.passes[k].inputs}
         return [record.key for record in header.inputs if record.pack_pass.output in read]
 
-    def _run(self, sections: Sequence[int]) -> None:
+    def _run_sections(self, sections: Sequence[int]) -> None:
         if self._pending_edits is not None:
             self._session_edits.set_edits(*self._pending_edits)
             self._pending_edits = None
@@ -251,8 +251,8 @@ class Session:
         for number in sections:
             section = self.plan.header.sections[number]
             for k in range(section.first, section.first + section.count):
-                if k not in self._session_edits.skipped_passes.passes:
-                    self._draw(self.plan.header.passes[k])
+                if k not in self._session_edits.skipped_passes.pass_indices:
+                    self._draw_pass(self.plan.header.passes[k])
                 self._draw_edits(k)
         self._ran_sections.update(sections)
 
@@ -273,9 +273,9 @@ class Session:
         header = self.plan.header
 
         def work() -> Profile:
-            found = profile_layers(header, self._draw, self._device.clock(), self.renderer)
+            found = profile_layers(header, self._draw_pass, self._device.clock(), self.renderer)
             for step in header.passes:
-                self._draw(step)
+                self._draw_pass(step)
             return found
 
         with self._locked():
@@ -321,13 +321,13 @@ class Session:
             SessionClosed: If the Session is closed.
         """
         self.check_open()
-        return self._call_device(partial(self._read, self._value(key), unbent=unbent))
+        return self._call_device(partial(self._read_value, self._find_value(key), unbent=unbent))
 
-    def _value(self, key: str) -> p.Value:
+    def _find_value(self, key: str) -> p.Value:
         values = (*self.plan.header.values, *self.plan.header.parameters)
         for number, value in enumerate(values):
             if value.key == key:
-                if number in self._session_edits.skipped_passes.values:
+                if number in self._session_edits.skipped_passes.value_indices:
                     raise KeyError(skipped_value_error(key))
                 return value
         raise KeyError(
@@ -336,11 +336,11 @@ class Session:
             )
         )
 
-    def _read(self, value: p.Value, *, unbent: bool = False) -> Array:
+    def _read_value(self, value: p.Value, *, unbent: bool = False) -> Array:
         width, height = value.readback.draw_pass.viewport
         data = np.zeros(width * height * 4, np.float32)
         if value.readback.count:
-            self._draw(self._read_pass(value, unbent=unbent))
+            self._draw_pass(self._read_pass(value, unbent=unbent))
             framebuffer = self._device.context.detect_framebuffer(
                 self._framebuffers[value.readback.draw_pass.output]
             )
@@ -405,7 +405,7 @@ class Session:
         """
         array = self.read(key)
         return feature_maps.draw_picture(
-            self._value(key),
+            self._find_value(key),
             array,
             channels=channels,
             example=example,
@@ -469,7 +469,7 @@ class Session:
                 + (f". {advice}" if advice else "")
             )
         given = dict(items if isinstance(items, Mapping) else zip(keys, items, strict=False))
-        given |= resolve_names(
+        given |= resolve_input_names(
             match_inputs(named, names, header.arguments, header.constants), names
         )
         with self._locked():
@@ -488,7 +488,7 @@ class Session:
                 find_skipped_passes(self.plan.header, edits)
                 if edits is not None
                 else self._session_edits.skipped_passes
-            ).values
+            ).value_indices
             values = [
                 value
                 for number, value in enumerate(self.plan.header.values)
@@ -501,7 +501,7 @@ class Session:
 
             def run(batch_inputs: batching.InputArrays) -> dict[str, Array]:
                 self._write_inputs(batch_inputs)
-                self._call_device(partial(self._run, sections))
+                self._call_device(partial(self._run_sections, sections))
                 return {value.key: self.read(value.key) for value in values}
 
             if count is None:
@@ -514,7 +514,7 @@ class Session:
         names = [value.key for value in computed]
         for key in keys:
             if key not in names:
-                self._value(key)  # raises a specific error for an unknown or skipped key
+                self._find_value(key)  # raises a specific error for an unknown or skipped key
                 raise KeyError(
                     f"read: this run does not compute {key!r}; it computes "
                     f"{', '.join(map(repr, names))}"

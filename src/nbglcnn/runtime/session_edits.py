@@ -96,12 +96,12 @@ class SessionEdits:
         find = source_texture if before_edits else edited_texture
         return find(self._header, number, self.edited_textures)
 
-    def passes_after(self, after: int) -> Sequence[_EditPass]:
+    def passes_after(self, pass_index: int) -> Sequence[_EditPass]:
         """The passes of edits to draw after a pass of the Plan; -1: before the first one."""
-        return self._edit_passes.get(after, ())
+        return self._edit_passes.get(pass_index, ())
 
     @property
-    def uniforms(self) -> moderngl.Buffer:
+    def uniform_buffer(self) -> moderngl.Buffer:
         """The uniform blocks of all passes of edits."""
         assert self._uniforms is not None
         return self._uniforms
@@ -157,7 +157,7 @@ class SessionEdits:
         programs: Mapping[tuple[int, int], moderngl.VertexArray],
         arrays: Mapping[str, Array],
         uniform_data: bytearray,
-        contents: list[_TableKey],
+        table_keys: list[_TableKey],
     ) -> None:
         value, steps = stack.value, self._edit_passes.setdefault(stack.value.edit_pass, [])
         before = source_texture(self._header, stack.value_index, self.edited_textures)
@@ -175,14 +175,14 @@ class SessionEdits:
             array = table = self._upload_table(
                 table_key, partial(bending.channel_table, value, edit.channels)
             )
-            contents.append(table_key)
+            table_keys.append(table_key)
             if edit.array_hash:
                 texels = bending.pack_texels(arrays[edit.array_hash])
                 # Keyed by contents, not by `array_hash`: a latent's array has one name for every
                 # code.
                 data_digest = blake2b(texels.data).digest()
                 array = self._upload_table(data_digest, partial(np.asarray, texels))
-                contents.append(data_digest)
+                table_keys.append(data_digest)
             source = before
             for stage in range(bending.pass_count(edit)):
                 last = stage == bending.pass_count(edit) - 1
@@ -215,23 +215,23 @@ class SessionEdits:
         return self._texture_pool[key]
 
     def _upload_table(
-        self, contents: _TableKey, make: Callable[[], p.Float32]
+        self, table_key: _TableKey, make_table: Callable[[], p.Float32]
     ) -> moderngl.TextureArray:
         """The texture with these contents, created on first use."""
-        if contents in self._tables:
-            return self._tables[contents]
-        data = make()
+        if table_key in self._tables:
+            return self._tables[table_key]
+        data = make_table()
         height, width, _ = data.shape
         context = self._device.context
         made = context.texture_array((width, height, 1), 4, np.ascontiguousarray(data), dtype="f4")
         made.filter = (context.NEAREST, context.NEAREST)
-        self._tables[contents] = made
+        self._tables[table_key] = made
         return made
 
 
-def _release_unused(objects: dict[Any, Any], keys: Collection[Any]) -> None:
+def _release_unused(objects: dict[Any, Any], used_keys: Collection[Any]) -> None:
     """Release and remove all objects except those with these keys."""
-    for key in [one for one in objects if one not in keys]:
+    for key in [one for one in objects if one not in used_keys]:
         objects.pop(key).release()
 
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 class AssetManifest:
     """The state for pages to show: the Manifest without its revision, and its blobs by hash."""
 
-    plan: str
-    weights: tuple[str, ...]
-    inputs: tuple[str, ...]
+    plan_hash: str
+    weight_hashes: tuple[str, ...]
+    input_hashes: tuple[str, ...]
     blobs: Mapping[str, memoryview]
-    snapshot: str = ""
-    classes: str = ""
-    injected: tuple[str, ...] = ()
+    snapshot_hash: str = ""
+    class_names_hash: str = ""
+    injected_hashes: tuple[str, ...] = ()

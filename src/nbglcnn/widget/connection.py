@@ -70,22 +70,22 @@ class Page:
     problem: str
     is_rejected: bool
     cached_blobs: set[str]
-    last_message_time: float
+    last_message_at: float
     browser: str = ""
-    host: str = ""
+    notebook_host: str = ""
     progress: Progress | None = None
     last_run: RunReport | None = None
     run_rate: RunRate | None = None
-    health: ContextHealth | None = None
+    context_health: ContextHealth | None = None
     error: str = ""
     # The state that the parity check requested samples of: the revision and the hash of the edits.
     probed_state: tuple[int, str] = (-1, "")
-    probed_plan: str = ""  # the Plan of the Probe that the page has
+    probed_plan_hash: str = ""  # the Plan of the Probe that the page has
     incoming_samples: BlobAssembler | None = None  # samples with chunks still to arrive
-    samples: tuple[ProbeReply, Float32] | None = None
+    parity_samples: tuple[ProbeReply, Float32] | None = None
     sent_verdict: object = None  # the verdict of the parity check that was sent to it last
     source_update: SourceUpdate | None = None  # the last message of its source, and its time
-    source_update_time: float = 0.0
+    source_updated_at: float = 0.0
 
 
 @dataclass
@@ -96,14 +96,14 @@ class ReadRequest:
     keys: tuple[str, ...]
     revision: int
     assemblers: list[BlobAssembler]
-    last_reply_time: float
-    responder: str | None = None
+    last_reply_at: float
+    responder_id: str | None = None
     reply_revision: int = 0  # the revision of the reply
     is_resent: bool = False
     failures: dict[str, PageFailure] = field(default_factory=dict)
     is_screenshot: bool = False  # of the view, whose size is unknown until it arrives
-    before_edits: bool = False  # values before their own edits
-    target_page: str = ""  # the page that must reply; "" for any
+    is_before_edits: bool = False  # values before their own edits
+    target_page_id: str = ""  # the page that must reply; "" for any
 
     @property
     def missing_chunks(self) -> tuple[tuple[int, int], ...]:
@@ -112,7 +112,7 @@ class ReadRequest:
 
     def accepts_reply_from(self, page: Page) -> bool:
         """Whether this page was asked, and no other page has begun to reply."""
-        return self.target_page in ("", page.id) and self.responder in (None, page.id)
+        return self.target_page_id in ("", page.id) and self.responder_id in (None, page.id)
 
     def arrays(self) -> list[Float32]:
         """The flat float32 elements of each key."""
@@ -150,7 +150,7 @@ class Connection:
         self.resent_blobs = 0  # blobs, or chunks of them, that were sent again
         self.last_error = ""
         self.hovered: HoverTarget | None = None  # in the page whose pointer moved last
-        self.source_page = ""  # the page whose source feeds the network: only it has the values
+        self.source_page_id = ""  # the page whose source feeds the network: only it has the values
         # Messages for the Viewer's features, with their buffers; the Viewer dispatches them.
         self.message_queue: list[tuple[msgspec.Struct, tuple[bytes, ...]]] = []
         self.requested_precision: Precision | None = None  # requested by a page
@@ -162,13 +162,13 @@ class Connection:
     def usable_pages(self) -> list[Page]:
         """The pages that can run the network, and rejected ones; most recently heard first."""
         pages = [p for p in self.pages.values() if not p.problem or p.is_rejected]
-        return sorted(pages, key=lambda page: -page.last_message_time)
+        return sorted(pages, key=lambda page: -page.last_message_at)
 
     @property
     def active_page(self) -> Page | None:
         """The page heard most recently, preferably one that can run the network."""
         pages = self.usable_pages or sorted(
-            self.pages.values(), key=lambda page: -page.last_message_time
+            self.pages.values(), key=lambda page: -page.last_message_at
         )
         return pages[0] if pages else None
 
@@ -178,7 +178,7 @@ class Connection:
             self._manifest = manifest
             self.revision += 1
             if self.pages:
-                self._send_state()
+                self._send_manifest_and_blobs()
             return self.revision
 
     def send_patches(self, patches: Sequence[Patch]) -> bool:
@@ -197,16 +197,16 @@ class Connection:
         return True
 
     def send_update(
-        self, messages: Callable[[int, int], Iterable[tuple[msgspec.Struct, memoryview]]]
+        self, make_messages: Callable[[int, int], Iterable[tuple[msgspec.Struct, memoryview]]]
     ) -> int:
         """Send messages with buffers that make one revision the next; return the new revision.
 
-        `messages` is called with both revisions. As in `send_patches`, the manifest stays the old
-        one.
+        `make_messages` is called with both revisions. As in `send_patches`, the manifest stays the
+        old one.
         """
         with self._lock:
             base, self.revision = self.revision, self.revision + 1
-            for message, buffer in messages(base, self.revision):
+            for message, buffer in make_messages(base, self.revision):
                 self.send(message, buffer)
             return self.revision
 
@@ -222,7 +222,7 @@ class Connection:
         """Send one message to every page."""
         self._send_raw(msgspec.to_builtins(message), list(buffers))
 
-    def _send_state(self) -> None:
+    def _send_manifest_and_blobs(self) -> None:
         manifest = self._manifest
         if manifest is None:
             return
@@ -230,18 +230,18 @@ class Connection:
         self.send(
             Manifest(
                 self.revision,
-                manifest.plan,
-                manifest.weights,
-                manifest.inputs,
+                manifest.plan_hash,
+                manifest.weight_hashes,
+                manifest.input_hashes,
                 sizes,
-                manifest.snapshot,
-                manifest.classes,
-                manifest.injected,
+                manifest.snapshot_hash,
+                manifest.class_names_hash,
+                manifest.injected_hashes,
             )
         )
         for name in manifest.blobs:
             # A page that cannot render gets no weights, only the layer table and a snapshot.
-            is_static_blob = name in (manifest.plan, manifest.snapshot)
+            is_static_blob = name in (manifest.plan_hash, manifest.snapshot_hash)
             wanting = [p for p in self.pages.values() if not p.problem or is_static_blob]
             if any(name not in page.cached_blobs for page in wanting):
                 self._send_blob(name)
@@ -264,20 +264,20 @@ class Connection:
     def request_values(
         self,
         keys: Sequence[str],
-        sizes: Sequence[int],
+        byte_counts: Sequence[int],
         *,
         before_edits: bool = False,
-        page: str = "",
+        page_id: str = "",
     ) -> ReadRequest:
-        """Request values of these sizes in bytes, from `page` or else the source's page."""
+        """Request values of these sizes in bytes, from `page_id` or else the source's page."""
         with self._lock:
-            parts = [BlobAssembler(size) for size in sizes]
+            parts = [BlobAssembler(size) for size in byte_counts]
             name = uuid.uuid4().hex
             request = ReadRequest(
-                name, tuple(keys), self.revision, parts, _now(), before_edits=before_edits
+                name, tuple(keys), self.revision, parts, _now(), is_before_edits=before_edits
             )
-            target_page = page or self.source_page
-            request.target_page = (
+            target_page = page_id or self.source_page_id
+            request.target_page_id = (
                 target_page if any(one.id == target_page for one in self.usable_pages) else ""
             )
             self._requests[request.id] = request
@@ -305,7 +305,7 @@ class Connection:
         for page in list(self.pages.values()):
             self.send(RejectPage(page.id, "This Viewer was closed", "Run the cell again."))
 
-    def is_answered(self, request: ReadRequest, timeout: float) -> bool:
+    def is_answered(self, request: ReadRequest, timeout_s: float) -> bool:
         """Whether a reply is complete; PageError if the request failed or no page responds."""
         with self._lock:
             if not request.missing_chunks:
@@ -314,24 +314,24 @@ class Connection:
                 raise PageError(VIEWER_CLOSED_MESSAGE)
             # A second tab may still reply: wait for all pages heard since the request.
             failure = next(iter(request.failures.values()), None)
-            target_page = [p for p in self.usable_pages if request.target_page in ("", p.id)]
-            alive = {p.id for p in target_page if p.last_message_time >= request.last_reply_time}
+            target_page = [p for p in self.usable_pages if request.target_page_id in ("", p.id)]
+            alive = {p.id for p in target_page if p.last_message_at >= request.last_reply_at}
             if failure and alive <= set(request.failures):
                 raise FAILURE_ERRORS.get(failure.kind, PageError)(failure.text)
-            seen = [p.last_message_time for p in target_page if request.responder in (None, p.id)]
-            silence_s = _now() - max([request.last_reply_time, *seen])
+            seen = [p.last_message_at for p in target_page if request.responder_id in (None, p.id)]
+            silence_s = _now() - max([request.last_reply_at, *seen])
             if (
-                request.target_page
-                and silence_s > min(RESEND_TIMEOUT_S, timeout / 3)
+                request.target_page_id
+                and silence_s > min(RESEND_TIMEOUT_S, timeout_s / 3)
                 and len(self.usable_pages) > 1
             ):
                 # The page was closed or reloaded: the other pages show the last input that it fed.
-                if self.source_page == request.target_page:
-                    self.source_page = ""
-                request.target_page, request.last_reply_time = "", _now()
+                if self.source_page_id == request.target_page_id:
+                    self.source_page_id = ""
+                request.target_page_id, request.last_reply_at = "", _now()
                 self.send(_read_message(request))
                 return False
-            if silence_s > min(RESEND_TIMEOUT_S, timeout / 3) and not request.is_resent:
+            if silence_s > min(RESEND_TIMEOUT_S, timeout_s / 3) and not request.is_resent:
                 request.is_resent = True
                 self.resent_requests += 1
                 has_partial_reply = len(request.missing_chunks) < sum(
@@ -340,18 +340,22 @@ class Connection:
                 self.send(
                     _read_message(request, request.missing_chunks if has_partial_reply else ())
                 )
-            if silence_s > timeout:
+            if silence_s > timeout_s:
                 page = self.active_page
-                if page is not None and page.health is not None and page.health.lost:
+                if (
+                    page is not None
+                    and page.context_health is not None
+                    and page.context_health.lost
+                ):
                     raise ContextLost(
                         "the page that shows this Viewer lost its graphics context, and the "
-                        f"browser has not restored it for {timeout:g} s: try again, or reload "
+                        f"browser has not restored it for {timeout_s:g} s: try again, or reload "
                         "the page; timeout=… waits longer"
                     )
-                raise PageTimeout(self._timeout_message(request, timeout))
+                raise PageTimeout(self._timeout_message(request, timeout_s))
             return False
 
-    def _timeout_message(self, request: ReadRequest, timeout: float) -> str:
+    def _timeout_message(self, request: ReadRequest, timeout_s: float) -> str:
         page = self.active_page
         total = sum(protocol.chunk_count(len(a.data)) for a in request.assemblers)
         came = total - len(request.missing_chunks)
@@ -375,7 +379,7 @@ class Connection:
         else:
             doing = "its tab may be closed, reloading or suspended"
         return (
-            f"no answer from the page that shows this Viewer for {timeout:g} s ({names}): "
+            f"no answer from the page that shows this Viewer for {timeout_s:g} s ({names}): "
             f"{doing}. Bring the notebook's tab to the front or reload it, and try again; "
             "timeout=… waits longer, and a new Viewer without a page computes in Python"
         )
@@ -401,7 +405,7 @@ class Connection:
         if page is None or isinstance(message, Hello):
             self._handle_loader_message(message)
             return False
-        page.last_message_time = now
+        page.last_message_at = now
         match message:
             case RequestBlob():
                 self._send_blob(message.blob, message.chunks, is_resend=True)
@@ -412,11 +416,11 @@ class Connection:
                 if not message.is_remeasured:
                     page.probed_state = (-1, "")
             case ContextHealth():
-                page.health = message
+                page.context_health = message
             case RunRate():
                 page.run_rate = message
             case SourceUpdate():
-                page.source_update, page.source_update_time = message, now
+                page.source_update, page.source_updated_at = message, now
             case PointerHover():
                 self.hovered = message.target
             case ProbeReply():
@@ -459,29 +463,29 @@ class Connection:
         request = self._requests.get(reply.id)
         if request is None or reply.revision < request.revision or len(buffers) != 1:
             return False
-        if request.target_page not in ("", page.id):
+        if request.target_page_id not in ("", page.id):
             return False
         if reply.key >= len(request.assemblers):
             protocol.warn_once(f"ignored a reply to key {reply.key} of {len(request.assemblers)}")
             return False
-        if (request.responder, request.reply_revision) != (page.id, reply.revision):
+        if (request.responder_id, request.reply_revision) != (page.id, reply.revision):
             # The first page to reply wins; another one takes over if the first falls silent.
-            if request.responder is not None and request.responder != page.id:
-                if now - self.pages[request.responder].last_message_time < RESEND_TIMEOUT_S / 2:
+            if request.responder_id is not None and request.responder_id != page.id:
+                if now - self.pages[request.responder_id].last_message_at < RESEND_TIMEOUT_S / 2:
                     return False
             # A repeated reply may be of a later revision: chunks of two revisions are never mixed.
             elif reply.revision < request.reply_revision:
                 return False
-            request.responder, request.reply_revision = page.id, reply.revision
+            request.responder_id, request.reply_revision = page.id, reply.revision
             request.assemblers = [BlobAssembler(len(a.data)) for a in request.assemblers]
         if (
             request.is_screenshot
-            and len(request.assemblers[0].data) != reply.bytes <= protocol.MAX_SCREENSHOT
+            and len(request.assemblers[0].data) != reply.bytes <= protocol.MAX_SCREENSHOT_BYTES
         ):
             request.assemblers = [BlobAssembler(reply.bytes)]
         if not request.assemblers[reply.key].add(reply.chunk, reply.count, reply.bytes, buffers[0]):
             return False
-        request.last_reply_time = now
+        request.last_reply_at = now
         if request.missing_chunks:
             request.is_resent = False  # it is sending: later losses can be requested again
             return False
@@ -507,7 +511,12 @@ class Connection:
             self._register_page(hello, title, problem, refused, manifest)
 
     def _register_page(
-        self, hello: Hello, title: str, problem: str, refused: bool, manifest: AssetManifest | None
+        self,
+        hello: Hello,
+        rejection_title: str,
+        problem: str,
+        is_rejected: bool,
+        manifest: AssetManifest | None,
     ) -> None:
         with self._lock:
             known = self.pages.get(hello.page)  # a page repeats Hello if our Manifest is lost
@@ -516,7 +525,7 @@ class Connection:
                 hello.renderer,
                 hello.target,
                 problem,
-                refused,
+                is_rejected,
                 {*hello.cached_blobs, *(known.cached_blobs if known else ())},
                 _now(),
                 hello.browser,
@@ -525,21 +534,21 @@ class Connection:
             if known is not None:
                 # A repeated Hello may take another route, and arrive after messages that followed
                 # it.
-                page.last_run, page.run_rate, page.health = (
+                page.last_run, page.run_rate, page.context_health = (
                     known.last_run,
                     known.run_rate,
-                    known.health,
+                    known.context_health,
                 )
-                page.source_update, page.source_update_time = (
+                page.source_update, page.source_updated_at = (
                     known.source_update,
-                    known.source_update_time,
+                    known.source_updated_at,
                 )
             self.pages[hello.page] = page
             if problem and not hello.problem and hello.target:
-                self.send(RejectPage(hello.page, title, problem))
+                self.send(RejectPage(hello.page, rejection_title, problem))
                 return
             if manifest is None:
-                self._send_state()
+                self._send_manifest_and_blobs()
             else:
                 self.send_manifest(manifest)
             for request in self._requests.values():  # the requested page may be closed
@@ -558,19 +567,22 @@ def _add_samples(page: Page, message: ProbeReply, buffer: memoryview) -> bool:
         return False
     if found.missing:
         return False
-    page.samples, page.incoming_samples = (message, np.frombuffer(found.data, np.float32)), None
+    page.parity_samples, page.incoming_samples = (
+        (message, np.frombuffer(found.data, np.float32)),
+        None,
+    )
     return True
 
 
-def _read_message(request: ReadRequest, missing: tuple[tuple[int, int], ...] = ()) -> Read:
+def _read_message(request: ReadRequest, missing_chunks: tuple[tuple[int, int], ...] = ()) -> Read:
     return Read(
         request.id,
         request.keys,
         request.revision,
-        missing,
+        missing_chunks,
         request.is_screenshot,
-        request.before_edits,
-        request.target_page,
+        request.is_before_edits,
+        request.target_page_id,
     )
 
 

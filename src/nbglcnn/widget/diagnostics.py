@@ -22,29 +22,29 @@ PACKAGES = (
     *("ipykernel", "anywidget", "ipywidgets", "jupyterlab", "notebook", "marimo"),
 )
 # Text that may identify the user: quoted names (of layers, keys, files), addresses, and paths.
-QUOTED = r""""[^"]*"|'[^']*'|`[^`]*`"""
-PATH_SEGMENTS = r"[\w.\-+@]+(?: [\w.\-+@]+)*"
-PATH = rf"(?<![\w/\\])(?:[A-Za-z]:|~|\.{{1,2}})?(?:[/\\]{PATH_SEGMENTS}){{2,}}"
-PRIVATE_TEXT = re.compile(rf"{QUOTED}|\w+://\S+|{PATH}")
+QUOTED_TEXT_PATTERN = r""""[^"]*"|'[^']*'|`[^`]*`"""
+PATH_SEGMENTS_PATTERN = r"[\w.\-+@]+(?: [\w.\-+@]+)*"
+PATH_PATTERN = rf"(?<![\w/\\])(?:[A-Za-z]:|~|\.{{1,2}})?(?:[/\\]{PATH_SEGMENTS_PATTERN}){{2,}}"
+PRIVATE_TEXT_PATTERN = re.compile(rf"{QUOTED_TEXT_PATTERN}|\w+://\S+|{PATH_PATTERN}")
 
 
 def format_diagnostics(
     plan: Plan,
     connection: Connection,
-    tested: ParityVerdict | None,
-    local: str,
-    edited: EditSnapshot,
+    verdict: ParityVerdict | None,
+    local_device: str,
+    edit_snapshot: EditSnapshot,
 ) -> str:
-    """Format the text; `local` names the device used in this process, "" for none."""
+    """Format the text; `local_device` names the device used in this process, "" for none."""
     rows = [
         ("nbglcnn", __version__),
         ("Python", f"{platform.python_version()}, {platform.system()} {platform.machine()}"),
         ("packages", ", ".join(_versions(PACKAGES))),
         *_page_rows(connection),
-        ("in Python", local or "nothing computed"),
-        ("parity check", _format_parity(plan, tested)),
+        ("in Python", local_device or "nothing computed"),
+        ("parity check", _format_parity(plan, verdict)),
         ("precision", plan.precision),
-        ("edits", _format_edits(edited)),
+        ("edits", _format_edits(edit_snapshot)),
         (
             "plan",
             f"{pluralize(plan.layer_count, 'layer')}{_format_python_layers(plan)}, "
@@ -68,11 +68,11 @@ def format_diagnostics(
     return table((), rows)
 
 
-def _format_parity(plan: Plan, tested: ParityVerdict | None) -> str:
-    if tested is None:
+def _format_parity(plan: Plan, verdict: ParityVerdict | None) -> str:
+    if verdict is None:
         return "not made yet"
-    made = f", made at {tested.clock}" if tested.timestamp else ""
-    return redact(tested.describe(plan, named=False)) + made
+    made = f", made at {verdict.time_text}" if verdict.timestamp else ""
+    return redact(verdict.describe(plan, named=False)) + made
 
 
 def _format_python_layers(plan: Plan) -> str:
@@ -80,18 +80,18 @@ def _format_python_layers(plan: Plan) -> str:
     return f" ({count} run in Python)" if count else ""
 
 
-def _format_edits(edited: EditSnapshot) -> str:
-    kinds = Counter(edit.transform for edit in edited.edits)
+def _format_edits(edit_snapshot: EditSnapshot) -> str:
+    kinds = Counter(edit.transform for edit in edit_snapshot.edits)
     found = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    count = len(edited.edits)
+    count = len(edit_snapshot.edits)
     words = f"{count} edit{'s' if count != 1 else ''}{f' ({found})' if found else ''}"
-    weights = edited.weight_edit_count
+    weights = edit_snapshot.weight_edit_count
     return f"{words}, {weights} of weights" if weights else words
 
 
 def redact(text: str) -> str:
     """Put a message on one line, without quoted names, addresses and paths."""
-    return " ".join(PRIVATE_TEXT.sub("…", text).split())[:1000]
+    return " ".join(PRIVATE_TEXT_PATTERN.sub("…", text).split())[:1000]
 
 
 def _versions(names: Iterable[str]) -> Iterable[str]:
@@ -112,7 +112,7 @@ def _page_rows(connection: Connection) -> list[tuple[str, str]]:
             "page",
             f"{redact(page.problem)} ({count})" if page.problem else f"connected ({count})",
         ),
-        ("host", f"{page.host or 'unknown'}; {page.browser or 'an unknown browser'}"),
+        ("host", f"{page.notebook_host or 'unknown'}; {page.browser or 'an unknown browser'}"),
         ("device", page.renderer or "none"),
     ]
     if page.target is not None:
@@ -124,12 +124,12 @@ def _page_rows(connection: Connection) -> list[tuple[str, str]]:
 
 
 def _format_page_memory(page: Page | None) -> str:
-    held = page.health.bytes if page and page.health else 0
+    held = page.context_health.bytes if page and page.context_health else 0
     return f"{held} allocated by the page"
 
 
 def _format_context_losses(page: Page | None) -> str:
-    health = page.health if page else None
+    health = page.context_health if page else None
     if health is None or health.losses == 0:
         return "the graphics context was never lost"
     now = "is lost now" if health.lost else "came back"

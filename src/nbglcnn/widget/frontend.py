@@ -21,13 +21,13 @@ if not (LOADER_FILE.exists() and WIDGET_FILE.exists()):
     )
 
 
-def blob_name(code: bytes) -> str:
+def code_blob_name(code: bytes) -> str:
     """32 hex digits: 24 of SHA-256, then the CRC-32, which pages check over plain http."""
     return f"{content_hash(code)[:24]}{zlib.crc32(code):08x}"
 
 
 @cache
-def blob_names() -> dict[str, str]:
+def code_blob_names() -> dict[str, str]:
     """The code's blob names by encoding: "gzip", or "plain" for pages that can't decompress."""
     return dict(zip(("gzip", "plain"), frontend_blobs(), strict=True))
 
@@ -37,4 +37,6 @@ def frontend_blobs() -> Mapping[str, memoryview]:
     """The blobs that a page may request, by name: `widget.js` compressed, and uncompressed."""
     plain = WIDGET_FILE.read_bytes()
     # Without a timestamp, the same code has the same name in every kernel.
-    return {blob_name(code): memoryview(code) for code in (gzip.compress(plain, 6, mtime=0), plain)}
+    return {
+        code_blob_name(code): memoryview(code) for code in (gzip.compress(plain, 6, mtime=0), plain)
+    }

@@ -17,13 +17,13 @@ MAX_LISTED_TYPES = 6  # types of layers that are listed
 @contextmanager
 def show_load_progress(model: Model) -> Iterator[None]:
     """Show a PyTorch model and the current step in a notebook's cell until loading ends."""
-    if not is_module(model.source) or current_cell() is None:
+    if not is_module(model.user_model) or current_cell() is None:
         yield
         return
     from IPython.display import DisplayHandle
 
     # As text: it is cleared when the Viewer appears, so a saved notebook doesn't contain it.
-    model_text = summarize_model(model.source)
+    model_text = summarize_model(model.user_model)
     handle: Any = DisplayHandle()  # type: ignore[no-untyped-call]
 
     def show(text: str) -> None:

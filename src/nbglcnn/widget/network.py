@@ -18,14 +18,14 @@ from nbglcnn.contribution import CarriedWeights, Contribution
 from nbglcnn.errors import DeviceError, InputError, NbglcnnError, unknown_name_message
 from nbglcnn.features.edits.records import Edit, active_edits
 from nbglcnn.features.edits.skipped_passes import find_skipped_passes, skipped_value_error
-from nbglcnn.graph import Array, Graph, changed_values
+from nbglcnn.graph import Array, Graph, changed_value_names
 from nbglcnn.inputs.arguments import check_not_empty
 from nbglcnn.load.progress import report_step
 from nbglcnn.local_backend import LocalBackend
 from nbglcnn.lowering import lower
-from nbglcnn.lowering.patches import changed_elements, make_patches
+from nbglcnn.lowering.weight_patches import changed_elements, make_patches
 from nbglcnn.plan.schema import Patch, Plan, Precision, Target, Value, content_hash, pack_file
-from nbglcnn.python_fallback import compute_python_values, load_with_fallback, reduce_to_one_example
+from nbglcnn.python_fallback import compute_python_values, load_single_example, load_with_fallback
 from nbglcnn.reference import cacheable_values
 from nbglcnn.runtime.session import to_float32
 from nbglcnn.widget import snapshot as pictures
@@ -57,14 +57,15 @@ class Network:
     After a change, the caller sends the new result of `build_manifest` to the pages.
 
     `model` and `x` are the Viewer's arguments. `graph` has the current weights. `plan` is packed
-    from it, except for `patches`: small changes, which `hash_weights` merges into it. `revision`
-    increases with every change of input or weights. `local` computes values in this process when no
-    page does. `classes` are the names of the output's classes, () for none. Unless `strict`, the
-    model's framework computes the layers that cannot run on the GPU: `python_values` are their
-    values for the current input, in the Plan's order. `edits` are the current edits; `injected` are
-    the arrays that replace values, in edits or in steps that can be undone. `latent` is an edit
-    before all others, which replaces a value by an array and skips the layers that only lead to
-    this value. `batchnorm_counts` are the numbers of batches that BatchNorms have seen, by buffer.
+    from it, except for `patches`: small changes, which `merge_weight_patches` merges into it.
+    `revision` increases with every change of input or weights. `local` computes values in this
+    process when no page does. `classes` are the names of the output's classes, () for none. Unless
+    `strict`, the model's framework computes the layers that cannot run on the GPU: `python_values`
+    are their values for the current input, in the Plan's order. `edits` are the current edits;
+    `injected` are the arrays that replace values, in edits or in steps that can be undone. `latent`
+    is an edit before all others, which replaces a value by an array and skips the layers that only
+    lead to this value. `batchnorm_counts` are the numbers of batches that BatchNorms have seen, by
+    buffer.
 
     `lock` is held while weights change and pages are notified. While `weight_source` has newer
     weights, reading `graph` takes them. Only reads within one `hold_weights` are of the same
@@ -94,7 +95,7 @@ class Network:
         self._hold_count = 0
         # The Graph that was sent to pages last, and the hash of its Plan.
         self.sent_graph: tuple[Graph, str] | None = None
-        model = load.model_of(model)
+        model = load.wrap_model(model)
         self.graph, arrays = (load.load if strict else load_with_fallback)(model, x, known)
         report_step("compiling it")
         self.observe = observe
@@ -102,7 +103,7 @@ class Network:
         self._strict = strict
         self.edits: tuple[Edit, ...] = ()
         self.injected: Mapping[str, Array] = {}
-        self.latent: Edit | None = None
+        self.latent_edit: Edit | None = None
         self._latent_arrays: Mapping[str, Array] = {}
         self._skipped_cache: tuple[tuple[str, str], frozenset[str]] = ("", ""), frozenset()
         self._contributions: dict[str, Contribution] = {}
@@ -129,7 +130,7 @@ class Network:
         return self._precision
 
     @property
-    def model(self) -> load.Model:
+    def loaded_model(self) -> load.Model:
         """The loaded model, with its preprocess if it has one."""
         return self.local.model
 
@@ -159,11 +160,11 @@ class Network:
                 return
             old = self._graph
             self._graph = load.with_parameters(old, source.take_newest())
-            changed = changed_values(old, self._graph)
+            changed = changed_value_names(old, self._graph)
             if not changed:
                 return
             self.revision += 1
-            if lower.can_repack(self.plan, self._with_contributions(self._graph), changed):
+            if lower.can_repack_weights(self.plan, self._with_contributions(self._graph), changed):
                 self._unhashed_values |= changed
             else:
                 self._compile(self.plan.header.target)
@@ -189,10 +190,12 @@ class Network:
         return self._hold_count > 0
 
     @property
-    def is_volatile(self) -> bool:
+    def is_changing_continuously(self) -> bool:
         """Whether the weights, or the skipped layers, change continuously."""
         return (
-            self.latent is not None or self._page_plan is not None or self.weight_source is not None
+            self.latent_edit is not None
+            or self._page_plan is not None
+            or self.weight_source is not None
         )
 
     # Injection of a latent's array
@@ -201,13 +204,13 @@ class Network:
         self, edit: Edit | None, arrays: Mapping[str, Array] = MappingProxyType({})
     ) -> None:
         """Set an edit that applies before the user's, with its arrays; None removes it."""
-        self.latent, self._latent_arrays = edit, arrays
+        self.latent_edit, self._latent_arrays = edit, arrays
         self.revision += 1
 
     @property
     def active_edits(self) -> tuple[Edit, ...]:
         """All edits in effect: the latent's array, then the user's edits."""
-        return self.edits if self.latent is None else (self.latent, *self.edits)
+        return self.edits if self.latent_edit is None else (self.latent_edit, *self.edits)
 
     @property
     def edit_arrays(self) -> Mapping[str, Array]:
@@ -217,11 +220,11 @@ class Network:
     @property
     def skipped_keys(self) -> frozenset[str]:
         """The keys without a current value, because their layers are skipped."""
-        if self.latent is None:
+        if self.latent_edit is None:
             return frozenset()
-        now = self.plan.hash, self.latent.layer
+        now = self.plan.hash, self.latent_edit.layer
         if self._skipped_cache[0] != now:
-            values = find_skipped_passes(self.plan.header, [self.latent]).values
+            values = find_skipped_passes(self.plan.header, [self.latent_edit]).value_indices
             self._skipped_cache = now, frozenset(self.plan.values[one].key for one in values)
         return self._skipped_cache[1]
 
@@ -260,8 +263,8 @@ class Network:
             precision=precision or self._precision,
         )
 
-    def contribute(
-        self, name: str, contribution: Contribution | None, plan: Plan | None = None
+    def set_contribution(
+        self, feature_name: str, contribution: Contribution | None, plan: Plan | None = None
     ) -> None:
         """Compile the network with a feature's contribution; None removes it.
 
@@ -273,14 +276,16 @@ class Network:
             InputError: If another contribution carries weights.
         """
         before, extended, carrying = self._contributions, self._extended_graph, self._page_plan
-        others = {key: one for key, one in before.items() if key != name}
+        others = {key: one for key, one in before.items() if key != feature_name}
         for one in others.values():
             if one.carried_weights is not None:
                 raise InputError(
-                    f"{one.carried_weights.busy_message}; {one.carried_weights.how_to_end}"
+                    f"{one.carried_weights.busy_message}; {one.carried_weights.stop_hint}"
                 )
-        self._contributions = others if contribution is None else {**others, name: contribution}
-        old = before.get(name)
+        self._contributions = (
+            others if contribution is None else {**others, feature_name: contribution}
+        )
+        old = before.get(feature_name)
         try:
             if contribution is not None and contribution.carried_weights is not None:
                 plan = plan or self.compile_with(contribution.extend)
@@ -310,8 +315,8 @@ class Network:
     def replace_graph(self, graph: Graph) -> None:
         """Replace the Graph by one with other weights, without patches for pages."""
         self.graph = graph
-        if lower.can_repack(self.plan, self._with_contributions(graph)):
-            self.plan = lower.repack(self.plan, self._with_contributions(graph))
+        if lower.can_repack_weights(self.plan, self._with_contributions(graph)):
+            self.plan = lower.repack_weights(self.plan, self._with_contributions(graph))
             self._clear_patches()
         else:
             self._compile(self.plan.header.target)
@@ -325,9 +330,11 @@ class Network:
         """Set the input; if `x` doesn't fit, raise InputError and keep the old input."""
         self._set_input_arrays(load.convert_inputs(self.graph, x, self.input_arrays))
 
-    def set_input_array(self, slot: int, array: Array) -> None:
-        """Set the input at index `slot`, to an array that a page's source has fed."""
-        self._set_input_arrays((*self.input_arrays[:slot], array, *self.input_arrays[slot + 1 :]))
+    def set_input_array(self, input_index: int, array: Array) -> None:
+        """Set the input at index `input_index`, to an array that a page's source has fed."""
+        self._set_input_arrays(
+            (*self.input_arrays[:input_index], array, *self.input_arrays[input_index + 1 :])
+        )
 
     def _set_input_arrays(self, given: Sequence[Array]) -> None:
         arrays = self._validate_inputs(given)
@@ -341,8 +348,8 @@ class Network:
         Raise InputError if it cannot run with one example.
         """
         try:
-            model, graph, arrays = reduce_to_one_example(
-                self.model,
+            model, graph, arrays = load_single_example(
+                self.loaded_model,
                 self.graph,
                 self.input_arrays,
                 self.plan.header.batch,
@@ -372,14 +379,14 @@ class Network:
         """
         counts = {v.key: v.nchw[1] for v in self.value_records(self.plan.header.outputs)}
         if classes is None:
-            own = self.graph.classes
+            own = self.graph.class_names
             return own if len(own) in counts.values() else ()
         names = class_names.to_class_names(classes)
         return class_names.fit_to_outputs(names, counts, allow_partial=isinstance(classes, Mapping))
 
     def with_weights(self, weights: Mapping[str, Any]) -> Network:
         """A copy of the network with other weights; pages are not notified."""
-        self.hash_weights()
+        self.merge_weight_patches()
         other = copy.copy(self)
         other.lock = threading.RLock()
         other.weight_source, other.sent_graph, other._page_plan = None, None, None
@@ -388,7 +395,7 @@ class Network:
         }
         other.sync_pages_now = other.sync_pages_soon = _no_op
         other._hold_count = 0
-        other.local = LocalBackend(self.model)
+        other.local = LocalBackend(self.loaded_model)
         other._snapshot = None
         other._unhashed_values = set()
         other._clear_patches()
@@ -397,8 +404,8 @@ class Network:
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> list[Patch]:
         """Load weights; return patches if they cover all that has changed, otherwise []."""
-        state_dict = load.unwrap_names(state_dict, self.graph.parameters)
-        state_dict = self.model.convert_state_dict(state_dict)
+        state_dict = load.match_state_dict_names(state_dict, self.graph.parameters)
+        state_dict = self.loaded_model.convert_state_dict(state_dict)
         graph = load.with_parameters(self.graph, state_dict)
         if (carried_weights := self.carried_weights) is not None:
             own = load.parameters_of(graph)
@@ -446,19 +453,19 @@ class Network:
         moved = [one.tobytes() for one in sent] != [one.tobytes() for one in self.python_values]
         self.python_values = sent
         self.revision += 1
-        if not lower.can_repack(self.plan, after, changed.keys()):
+        if not lower.can_repack_weights(self.plan, after, changed.keys()):
             self._compile(self.plan.header.target)
             return []
         found = make_patches(self.plan, before, after, changed)
         self._unhashed_values.update(changed)
         self._patch_bytes += sum(patch.data.nbytes for patch in found or ())
         if moved or found is None or self._patch_bytes > MAX_PATCH_BYTES:
-            self.hash_weights()
+            self.merge_weight_patches()
             return []
         self.patches += found
         return found
 
-    def hash_weights(self) -> bool:
+    def merge_weight_patches(self) -> bool:
         """Merge patches into the Plan's weights, with new hashes; return whether there were any.
 
         Pages that have not followed the patches get correct weights this way.
@@ -467,16 +474,16 @@ class Network:
             graph = self.graph
             if not self._unhashed_values:
                 return False
-            self.plan = lower.repack(
+            self.plan = lower.repack_weights(
                 self.plan, self._with_contributions(graph), self._unhashed_values
             )
             self._clear_patches()
             return True
 
-    def _hash_changed_weights(self) -> None:
+    def _merge_weight_source_changes(self) -> None:
         """Update the Plan's weights if a weight source has changed them without patches."""
         if self.weight_source is not None:
-            self.hash_weights()
+            self.merge_weight_patches()
 
     def _clear_patches(self) -> None:
         self._unhashed_values.clear()
@@ -495,7 +502,7 @@ class Network:
             if any(getattr(target, name) < number for name, number in least.items()):
                 raise DeviceError(
                     f"{carried_weights.busy_message} whose device supports more than this page's; "
-                    f"to see it here {carried_weights.how_to_end}"
+                    f"to see it here {carried_weights.stop_hint}"
                 )
             return False
         least = {
@@ -520,7 +527,7 @@ class Network:
             InputError: If the input doesn't fit this precision.
         """
         if (carried_weights := self.carried_weights) is not None:
-            raise DeviceError(f"{carried_weights.busy_message}; {carried_weights.how_to_end}")
+            raise DeviceError(f"{carried_weights.busy_message}; {carried_weights.stop_hint}")
         before, self._precision = self._precision, precision
         try:
             self._compile(self.plan.header.target)
@@ -551,18 +558,18 @@ class Network:
         """Compute the values of the layers in Python for these inputs and weights."""
         if not self.plan.in_python:
             return ()
-        return self._ordered_python_values(compute_python_values(self.model, graph, arrays))
+        return self._ordered_python_values(compute_python_values(self.loaded_model, graph, arrays))
 
-    def _ordered_python_values(self, found: Mapping[str, Array]) -> tuple[Array, ...]:
+    def _ordered_python_values(self, values_by_key: Mapping[str, Array]) -> tuple[Array, ...]:
         for record in self.plan.in_python:
-            to_float32(record.key, found[record.key])
-        return tuple(found[record.key] for record in self.plan.in_python)
+            to_float32(record.key, values_by_key[record.key])
+        return tuple(values_by_key[record.key] for record in self.plan.in_python)
 
     # Results
 
     def build_manifest(self, picture: bytes = b"") -> AssetManifest:
         """Build the manifest for pages; `picture` is a PNG for pages that cannot draw."""
-        self.hash_weights()
+        self.merge_weight_patches()
         self.sent_graph = self.graph, self.plan.hash
         plan, file = self._page_plan or (self.plan, self._plan_file)
         blobs: dict[str, memoryview] = {plan.hash: file}
@@ -592,7 +599,7 @@ class Network:
 
         Its precision is the Viewer's by default, whatever the pages' devices support.
         """
-        self.hash_weights()
+        self.merge_weight_patches()
         asked = precision or self._precision
         if self.plan.header.target == Target() and self.plan.precision == asked:
             return self.plan
@@ -632,7 +639,7 @@ class Network:
         return [found[key].copy() for key in keys]
 
     def _local_values(self) -> Mapping[str, Array]:
-        self._hash_changed_weights()
+        self._merge_weight_source_changes()
         return self.local.compute_values(
             self.plan,
             self.graph,
@@ -649,9 +656,9 @@ class Network:
         """The name of the backend that computes in this process."""
         return self.local.backend_name(self.plan)
 
-    def snapshot(self, example: int, max_bytes: int = pictures.MAX_BYTES) -> bytes:
+    def snapshot(self, example: int, max_bytes: int = pictures.MAX_SNAPSHOT_BYTES) -> bytes:
         """A PNG of the values for one example of the input, of at most `max_bytes` bytes."""
-        self._hash_changed_weights()
+        self._merge_weight_source_changes()
         now = self.revision, example, max_bytes
         if self._snapshot is None or self._snapshot[0] != now:
             names = {value.key for value in pictures.snapshot_values(self.plan)}

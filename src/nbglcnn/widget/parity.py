@@ -3,9 +3,9 @@
 Drivers do compile correct shaders to wrong numbers, exporters change the meaning of a network, and
 some devices compute a first run correctly and later ones wrong. Therefore each page is asked for
 four spans of each value after its first run of a Plan, and sends them again when it finds that a
-check is due (`js/src/engine/parity_schedule.ts`). The samples are of the user's own input, or of a
-source's input, which is sent with them. The reference is computed in a thread. While values are
-edited, the reference replays the edits that the page reports with its samples.
+check is due (`js/src/engine/parity_check_schedule.ts`). The samples are of the user's own input, or
+of a source's input, which is sent with them. The reference is computed in a thread. While values
+are edited, the reference replays the edits that the page reports with its samples.
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ import numpy as np
 
 from nbglcnn.engine_disagreements import known_disagreement
 from nbglcnn.errors import DeviceError, InputError
-from nbglcnn.features.edits.records import Edit, active_edits, from_dict, to_dict, validate_edits
+from nbglcnn.features.edits.records import (
+    Edit,
+    active_edits,
+    edits_from_dicts,
+    edits_to_dicts,
+    validate_edits,
+)
 from nbglcnn.features.edits.replay import (
     EditReplay,
     check_replayable,
@@ -47,7 +53,7 @@ log = logging.getLogger("nbglcnn")
 SPANS_PER_VALUE = 4  # per value: its start, its end, and two between
 SPAN_TEXELS = 64  # per span, at most; four elements each
 # Relative to a layer's largest value: rounding never reaches this, but a wrong shader does at once.
-MISMATCH_ERROR = {"float32": 1e-3, "float16": 0.2}
+MISMATCH_THRESHOLDS = {"float32": 1e-3, "float16": 0.2}
 MAX_VALUES = 1024  # values per check: one message of 4 MiB holds their samples
 # Bytes of textures; the reference of a larger Plan needs too much memory in Python.
 MAX_PLAN_BYTES = 2**30
@@ -60,10 +66,10 @@ ComputeReference = Callable[
     [Graph, Sequence[Array], EditReplay, ReferenceNotes], tuple[dict[str, Array], str]
 ]
 ComputeFloat64 = Callable[[Graph, Sequence[Array], Sequence[str], EditReplay], Mapping[str, Array]]
-Arrays = Mapping[str, Array]
+ArraysByKey = Mapping[str, Array]
 ExampleMismatches = Sequence[tuple[str, int, int]]  # as in ProbeReply
 CheckKey = tuple[str, str, str]  # page id, Plan hash, edits hash
-NO_ARRAYS: Arrays = MappingProxyType({})
+NO_ARRAYS: ArraysByKey = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -78,18 +84,18 @@ class ParityVerdict:
     framework: str = ""
     problem: str = ""
     is_wrong: bool = False  # beyond rounding
-    edits: str = ""
+    edits_json: str = ""
     timestamp: float = 0.0
 
     @property
-    def clock(self) -> str:
+    def time_text(self) -> str:
         """The time of the check, as "14:03:07"."""
         return time.strftime("%H:%M:%S", time.localtime(self.timestamp))
 
     def describe(self, plan: Plan, *, named: bool) -> str:
         """Describe the verdict in a sentence; if `named`, with the first layer that differs."""
         kernels = "" if plan.header.target.fast_kernels else PLAIN_KERNELS_NOTE
-        if self.report is None and self.edits:
+        if self.report is None and self.edits_json:
             return f"bent: not compared ({self.problem}){kernels}"
         if self.report is None:
             return f"not made: {self.problem}{kernels}"
@@ -121,7 +127,7 @@ class ParityCheck:
         except RuntimeError:
             self._event_loop = None  # in a user's thread: called on the page's next message
 
-    def verdict(
+    def find_verdict(
         self, page: Page | None, plan: Plan, edits: Iterable[Edit] = ()
     ) -> ParityVerdict | None:
         """The verdict on this page's device with these edits; None if unknown."""
@@ -129,18 +135,18 @@ class ParityCheck:
             return None
         return self._verdicts.get((page.id, plan.hash, hash_edits(edits)))
 
-    def update(
+    def continue_checks(
         self,
         plan: Plan,
         graph: Graph,
         arrays: Sequence[Array],
         edits: Sequence[Edit] = (),
-        injected: Arrays = NO_ARRAYS,
+        injected_arrays: ArraysByKey = NO_ARRAYS,
     ) -> None:
         """Continue the checks of all pages: request samples, compare them, send verdicts.
 
-        `edits` are the current edits, `injected` their arrays. No check begins while the edits
-        change.
+        `edits` are the current edits, `injected_arrays` their arrays. No check begins while the
+        edits change.
         """
         revision, edits_hash = self._connection.revision, hash_edits(edits)
         are_edits_stable = self._are_edits_stable(edits_hash)
@@ -149,20 +155,20 @@ class ParityCheck:
             verdict = self._verdicts.get(check_key)
             if page.problem or check_key in self._running:
                 continue
-            if page.samples is not None:
-                (message, samples), page.samples = page.samples, None
+            if page.parity_samples is not None:
+                (message, samples), page.parity_samples = page.parity_samples, None
                 found = None
                 if message.revision == revision:
                     found = self._judge_samples(
-                        page, plan, graph, arrays, message, samples, injected
+                        page, plan, graph, arrays, message, samples, injected_arrays
                     )
                 if found != edits_hash:  # other samples than these: request them again
-                    page.probed_state, page.probed_plan, self._edits_changed_at = (
+                    page.probed_state, page.probed_plan_hash, self._edits_changed_at = (
                         (-1, ""),
                         "",
                         time.monotonic(),
                     )
-            known = verdict is not None and page.probed_plan == plan.hash
+            known = verdict is not None and page.probed_plan_hash == plan.hash
             if verdict is not None:
                 self._send_verdict(page, verdict)
             asked = (
@@ -174,8 +180,8 @@ class ParityCheck:
                 and _has_run(page, revision)
                 and not _has_stale_python_values(page, plan)
             ):
-                page.probed_state, page.probed_plan = (revision, edits_hash), plan.hash
-                self._request_samples(page, plan, edits, injected)
+                page.probed_state, page.probed_plan_hash = (revision, edits_hash), plan.hash
+                self._request_samples(page, plan, edits, injected_arrays)
 
     def _are_edits_stable(self, edits_hash: str) -> bool:
         """Whether the edits have been unchanged for a while; otherwise schedule `on_change`."""
@@ -188,10 +194,10 @@ class ParityCheck:
                 page.probed_state, page.sent_verdict = (-1, ""), None
         return not edits_hash or self._has_deadline_passed(EDIT_DEBOUNCE_S + self._edits_changed_at)
 
-    def _has_deadline_passed(self, until: float) -> bool:
+    def _has_deadline_passed(self, deadline: float) -> bool:
         """Whether this time has passed; otherwise schedule `on_change` for it."""
         now, loop = time.monotonic(), self._event_loop
-        left = until - now
+        left = deadline - now
         if left <= 0:
             return True
         if loop is not None and not loop.is_closed() and now >= self._next_update:
@@ -200,19 +206,23 @@ class ParityCheck:
         return False
 
     def _request_samples(
-        self, page: Page, plan: Plan, edits: Sequence[Edit], injected: Arrays
+        self, page: Page, plan: Plan, edits: Sequence[Edit], injected_arrays: ArraysByKey
     ) -> None:
         check_key = page.id, plan.hash, hash_edits(edits)
-        words = msgspec.json.encode(to_dict(active_edits(edits))).decode() if check_key[2] else ""
+        words = (
+            msgspec.json.encode(edits_to_dicts(active_edits(edits))).decode()
+            if check_key[2]
+            else ""
+        )
         if plan.gpu_bytes > MAX_PLAN_BYTES:
             self._verdicts[check_key] = ParityVerdict(
-                None, problem="the network is too large", edits=words
+                None, problem="the network is too large", edits_json=words
             )
             return
         try:
-            check_replayable(edits, injected)
+            check_replayable(edits, injected_arrays)
         except InputError as error:
-            self._verdicts[check_key] = ParityVerdict(None, problem=str(error), edits=words)
+            self._verdicts[check_key] = ParityVerdict(None, problem=str(error), edits_json=words)
             return
         spans = plan_spans(plan)
         revision = self._connection.revision
@@ -226,7 +236,7 @@ class ParityCheck:
         arrays: Sequence[Array],
         message: ProbeReply,
         samples: Float32,
-        injected: Arrays,
+        injected_arrays: ArraysByKey,
     ) -> str | None:
         """Judge samples that a page computed with the edits that it reports, in JSON.
 
@@ -234,7 +244,9 @@ class ParityCheck:
         """
         words = message.edits
         try:
-            edits = validate_edits(from_dict(msgspec.json.decode(words)) if words else (), plan)
+            edits = validate_edits(
+                edits_from_dicts(msgspec.json.decode(words)) if words else (), plan
+            )
             given = _split_source_input(plan, arrays, message.source_input, samples)
         except (msgspec.DecodeError, InputError, KeyError, TypeError, ValueError):
             return None  # of another Plan, or not from one of our pages
@@ -247,12 +259,12 @@ class ParityCheck:
 
         def judge() -> None:
             try:
-                bends = edit_replay(plan, edits, injected)
+                bends = edit_replay(plan, edits, injected_arrays)
                 apart = message.example_mismatches
                 verdict = self._compare(page, plan, graph, inputs, texels, bends, words, apart)
             except Exception as error:  # the model's own code may raise
                 verdict = ParityVerdict(
-                    None, problem=f"{type(error).__name__}: {error}", edits=words
+                    None, problem=f"{type(error).__name__}: {error}", edits_json=words
                 )
             self._store_verdict(check_key, plan, replace(verdict, timestamp=time.time()))
 
@@ -283,8 +295,8 @@ class ParityCheck:
         arrays: Sequence[Array],
         samples: Float32,
         bends: EditReplay,
-        words: str,
-        apart: ExampleMismatches,
+        edits_json: str,
+        page_mismatches: ExampleMismatches,
     ) -> ParityVerdict:
         notes = ReferenceNotes()
         expected, framework = self._compute_reference(graph, arrays, bends, notes)
@@ -313,18 +325,18 @@ class ParityCheck:
             exact,
             float16_keys=graph.float16_keys(),
             is_faithful=partial(is_faithful, graph, expected, bends),
-            disputed=partial(known_disagreement, graph),
+            disagreement_of=partial(known_disagreement, graph),
             notes=notes,
             has_bends=bool(bends),
-            by_model=graph.source == "torch",
+            is_float64_by_model=graph.framework == "torch",
         )
-        report = mark_example_mismatches(report, apart, expected)
+        report = mark_example_mismatches(report, page_mismatches, expected)
         if not report.ok and any(
             is_discontinuous(edit) for some in bends.edits.values() for edit in some
         ):
             problem = "a threshold may decide by an element's last digit; verify() says more"
-            return ParityVerdict(None, problem=problem, edits=words)
-        bound = MISMATCH_ERROR[plan.precision]
+            return ParityVerdict(None, problem=problem, edits_json=edits_json)
+        bound = MISMATCH_THRESHOLDS[plan.precision]
         # No other kernel helps if values exceed 16 bits.
         wrong = (
             not bends
@@ -333,7 +345,7 @@ class ParityCheck:
                 not row.ok and row.repeated is None and row.relative > bound for row in report.rows
             )
         )
-        return ParityVerdict(report, framework, is_wrong=wrong, edits=words)
+        return ParityVerdict(report, framework, is_wrong=wrong, edits_json=edits_json)
 
     def _send_verdict(self, page: Page, verdict: ParityVerdict) -> None:
         report = verdict.report
@@ -344,7 +356,7 @@ class ParityCheck:
             return
         revision = self._connection.revision
         self._connection.send(
-            verify_message(revision, report, verdict.framework, page.id, verdict.edits)
+            make_verify_result(revision, report, verdict.framework, page.id, verdict.edits_json)
         )
 
 
@@ -373,7 +385,9 @@ def _split_source_input(
     return samples[:count], (*arrays[:at], array, *arrays[at + 1 :])
 
 
-def example_mismatches(plan: Plan, arrays: Sequence[Array], found: Arrays) -> ExampleMismatches:
+def example_mismatches(
+    plan: Plan, arrays: Sequence[Array], found: ArraysByKey
+) -> ExampleMismatches:
     """The values in which an example differs from an earlier one with the same input."""
     batch = plan.header.batch
     own = [array for array in arrays if array.ndim and len(array) == batch]
@@ -387,12 +401,12 @@ def example_mismatches(plan: Plan, arrays: Sequence[Array], found: Arrays) -> Ex
         (key, *pair)
         for key, value in found.items()
         for pair in equal_input_pairs
-        if value.ndim and len(value) == batch and not _is_equal(*(value[k] for k in pair))
+        if value.ndim and len(value) == batch and not _is_bit_equal(*(value[k] for k in pair))
     ]
 
 
 def mark_example_mismatches(
-    report: Report[Match], apart: ExampleMismatches, expected: Arrays
+    report: Report[Match], page_mismatches: ExampleMismatches, expected: ArraysByKey
 ) -> Report[Match]:
     """Mark the layers in which examples with the same input differ in the page only.
 
@@ -400,10 +414,10 @@ def mark_example_mismatches(
     """
     found = {
         key: (first, other)
-        for key, first, other in apart
+        for key, first, other in page_mismatches
         if key in expected
         and max(first, other) < len(expected[key])
-        and _is_equal(expected[key][first], expected[key][other])
+        and _is_bit_equal(expected[key][first], expected[key][other])
     }
     if not found:
         return report
@@ -414,7 +428,7 @@ def mark_example_mismatches(
     return replace(report, rows=rows, note=note)
 
 
-def _is_equal(one: Array, other: Array) -> bool:
+def _is_bit_equal(one: Array, other: Array) -> bool:
     return np.asarray(one).tobytes() == np.asarray(other).tobytes()
 
 
@@ -432,12 +446,12 @@ def verify(
     network: Network,
     reader: Reader,
     timeout: float | None,
-    source_inputs: Sequence[str] = (),
+    source_input_keys: Sequence[str] = (),
 ) -> tuple[Report[Match], str]:
     """Compare every readable value with the framework's; also return the framework's name.
 
     The reference replays edits and a latent's code; InputError for an edit that it cannot replay.
-    `source_inputs` are the inputs that a page's source feeds, which are read with the values.
+    `source_input_keys` are the inputs that a page's source feeds, which are read with the values.
     """
     edits, injected = network.active_edits, network.edit_arrays
     check_replayable(edits, injected)
@@ -448,10 +462,10 @@ def verify(
             f"the values come from the reference itself ({where})"
         )
     keys = [key for key in network.plan.computed if key not in network.skipped_keys]
-    answer = reader.read(keys, timeout, source_inputs=source_inputs)
+    answer = reader.read(keys, timeout, source_input_keys=source_input_keys)
     found = dict(zip(keys, answer.arrays, strict=True))
     plan, graph = network.plan, network.graph
-    own = {**network.inputs, **dict(zip(source_inputs, answer.source_inputs, strict=True))}
+    own = {**network.inputs, **dict(zip(source_input_keys, answer.source_inputs, strict=True))}
     arrays = [own[record.key] for record in plan.inputs]
     bends = edit_replay(plan, edits, injected, found)
     notes = ReferenceNotes()
@@ -465,20 +479,20 @@ def verify(
         recompute_layers=partial(recompute_layers, graph, found, bends=bends),
         float16_keys=graph.float16_keys(),
         is_faithful=partial(is_faithful, graph, expected, bends),
-        disputed=partial(known_disagreement, graph),
+        disagreement_of=partial(known_disagreement, graph),
         notes=notes,
         has_bends=bool(active_edits(network.edits)),  # a latent's code is not a bend
-        by_model=graph.source == "torch",
+        is_float64_by_model=graph.framework == "torch",
     )
     return mark_example_mismatches(
         report, example_mismatches(plan, arrays, found), expected
     ), framework
 
 
-def verify_message(
-    revision: int, report: Report[Match], framework: str, page: str = "", edits: str = ""
+def make_verify_result(
+    revision: int, report: Report[Match], framework: str, page_id: str = "", edits: str = ""
 ) -> VerifyResult:
-    """Convert a report to a message for pages; with `page`, it is a parity check of that page.
+    """Convert a report to a message for pages; with `page_id`, it is a parity check of that page.
 
     `edits` are the replayed edits; for a parity check in the page's own JSON.
 
@@ -496,7 +510,7 @@ def verify_message(
         if row.nan + row.inf
     )
     return VerifyResult(
-        revision, framework, layers, flawed, page, edits, report.note, report.float16_overflow
+        revision, framework, layers, flawed, page_id, edits, report.note, report.float16_overflow
     )
 
 
@@ -518,9 +532,11 @@ def value_spans(value: Value, max_texels: int = SPAN_TEXELS) -> tuple[Span, ...]
     return tuple(band for band in dict.fromkeys(found) if band[2] > 0)
 
 
-def take_spans(value: Value, flat: Array, spans: Sequence[Span]) -> Array:
+def take_spans(value: Value, flat_values: Array, spans: Sequence[Span]) -> Array:
     """The elements of a whole value that lie in the spans `spans`."""
-    return np.concatenate([flat[:0], *(flat[_span_elements(value, band)] for band in spans)])
+    return np.concatenate(
+        [flat_values[:0], *(flat_values[_span_elements(value, band)] for band in spans)]
+    )
 
 
 def split_samples(plan: Plan, samples: Float32) -> dict[str, Array] | None:
@@ -538,7 +554,7 @@ def split_samples(plan: Plan, samples: Float32) -> dict[str, Array] | None:
     return found if at == len(samples) else None
 
 
-def _span_elements(value: Value, band: Span) -> slice:
-    x, y, width = band
+def _span_elements(value: Value, span: Span) -> slice:
+    x, y, width = span
     start = 4 * (y * value.readback.draw_pass.viewport[0] + x)
     return slice(start, min(start + 4 * width, value.readback.count))

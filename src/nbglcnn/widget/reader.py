@@ -61,7 +61,7 @@ class Reader:
     time in seconds that a connected page may be silent.
     """
 
-    saw_no_page: ClassVar[bool] = False  # a wait timed out, and no page was seen since
+    has_timed_out: ClassVar[bool] = False  # a wait timed out, and no page was seen since
 
     def __init__(
         self, network: Network, connection: Connection, *, can_reach_page: bool, timeout: float
@@ -79,14 +79,14 @@ class Reader:
         timeout: float | None = None,
         *,
         before_edits: bool = False,
-        source_inputs: Sequence[str] = (),
+        source_input_keys: Sequence[str] = (),
     ) -> ReadResult:
         """Read values; block, and handle the page's messages meanwhile.
 
-        With `before_edits`, values are before their own edits. `source_inputs` are inputs to read
-        with the values that follow from them.
+        With `before_edits`, values are before their own edits. `source_input_keys` are inputs to
+        read with the values that follow from them.
         """
-        steps = self._read(keys, timeout, before_edits, source_inputs)
+        steps = self._read(keys, timeout, before_edits, source_input_keys)
         try:
             while True:
                 blocking.wait_until(next(steps))
@@ -138,30 +138,42 @@ class Reader:
         return f"page (WebGL2: {device_label(page.renderer, self._network.plan)})"
 
     def _read(
-        self, keys: Sequence[str], timeout: float | None, unbent: bool, fed: Sequence[str] = ()
+        self,
+        keys: Sequence[str],
+        timeout: float | None,
+        before_edits: bool,
+        source_input_keys: Sequence[str] = (),
     ) -> Generator[IsDone, None, ReadResult]:
         """The steps of a read: a generator of conditions to wait for."""
         with self._network.hold_weights():
-            return (yield from self._read_held(keys, timeout, unbent, fed))
+            return (
+                yield from self._read_with_held_weights(
+                    keys, timeout, before_edits, source_input_keys
+                )
+            )
 
-    def _read_held(
-        self, keys: Sequence[str], timeout: float | None, unbent: bool, fed: Sequence[str]
+    def _read_with_held_weights(
+        self,
+        keys: Sequence[str],
+        timeout: float | None,
+        before_edits: bool,
+        source_input_keys: Sequence[str],
     ) -> Generator[IsDone, None, ReadResult]:
-        values = self._network.value_records([*keys, *fed])
+        values = self._network.value_records([*keys, *source_input_keys])
         yield from self.wait_for_hello()
         self._network.check_not_skipped(keys)
         if not self.is_page_available():
             revision = self._connection.revision
-            own = [self._network.inputs[key].copy() for key in fed]
+            own = [self._network.inputs[key].copy() for key in source_input_keys]
             return ReadResult(
-                self._network.compute_values(keys, before_edits=unbent), revision, tuple(own)
+                self._network.compute_values(keys, before_edits=before_edits), revision, tuple(own)
             )
         timeout_s = self.default_timeout if timeout is None else validate_timeout(timeout)
-        before = "" if unbent else BEFORE_EDITS_PREFIX
+        before = "" if before_edits else BEFORE_EDITS_PREFIX
         request = self._connection.request_values(
-            [*keys, *(before + key for key in fed)],
+            [*keys, *(before + key for key in source_input_keys)],
             [4 * value.readback.count for value in values],
-            before_edits=unbent,
+            before_edits=before_edits,
         )
         try:
             yield lambda: self._connection.is_answered(request, timeout_s)
@@ -185,7 +197,7 @@ class Reader:
         """Wait for a first Hello, if a page may send one."""
         if self._connection.pages or self._connection.is_closed or not self._can_reach_page:
             return
-        timeout_s = HELLO_RETRY_TIMEOUT_S if Reader.saw_no_page else HELLO_TIMEOUT_S
+        timeout_s = HELLO_RETRY_TIMEOUT_S if Reader.has_timed_out else HELLO_TIMEOUT_S
         until = time.monotonic() + (QUEUE_DRAIN_S if self._has_waited else timeout_s)
 
         def done() -> bool:
@@ -193,7 +205,7 @@ class Reader:
                 return True
             if time.monotonic() < max(until, self._connection.code_load_deadline):
                 return False
-            self._has_waited = Reader.saw_no_page = True
+            self._has_waited = Reader.has_timed_out = True
             return True
 
         yield done
@@ -230,14 +242,14 @@ def nest_outputs(keys: Sequence[str], arrays: Sequence[Array | None]) -> object:
     Lists and tuples become tuples. If forward returns other objects between its tensors, or a file
     has outputs with other names, the result is a dict by key.
     """
-    paths = [_key_path(key) for key in keys]
+    paths = [_output_path(key) for key in keys]
     if len(keys) == 1 and "[" not in keys[0]:
         return arrays[0]
     found = _nest(dict(zip(paths, arrays, strict=True))) if None not in paths else NOT_NESTED
     return dict(zip(keys, arrays, strict=True)) if found is NOT_NESTED else found
 
 
-def _key_path(key: str) -> tuple[int | str, ...] | None:
+def _output_path(key: str) -> tuple[int | str, ...] | None:
     """The path in the brackets after `output`; None for another key."""
     if not re.fullmatch(r"output(\[\d+\]|\['[^']*'\])+", key):
         return None
@@ -245,12 +257,12 @@ def _key_path(key: str) -> tuple[int | str, ...] | None:
     return tuple(int(number) if number else name for number, name in steps)
 
 
-def _nest(given: Mapping[Any, Array | None]) -> object:
+def _nest(arrays_by_path: Mapping[Any, Array | None]) -> object:
     """Nest arrays by path to tuples and dicts; NOT_NESTED if indices of a tuple are missing."""
-    if () in given:
-        return given[()] if len(given) == 1 else NOT_NESTED
+    if () in arrays_by_path:
+        return arrays_by_path[()] if len(arrays_by_path) == 1 else NOT_NESTED
     parts: dict[int | str, dict[tuple[int | str, ...], Array | None]] = {}
-    for (first, *rest), array in given.items():
+    for (first, *rest), array in arrays_by_path.items():
         parts.setdefault(first, {})[tuple(rest)] = array
     made = {step: _nest(part) for step, part in parts.items()}
     if any(one is NOT_NESTED for one in made.values()):

@@ -14,7 +14,7 @@ from nbglcnn.pictures.bars import draw_bars, draw_number
 from nbglcnn.pictures.colors import Pixels
 from nbglcnn.plan.schema import Plan, Value
 
-MAX_BYTES = 90_000  # of the PNG, so that a notebook grows by less than 200 kB per Viewer
+MAX_SNAPSHOT_BYTES = 90_000  # of the PNG, so that a notebook grows by less than 200 kB per Viewer
 MAX_PICTURES = 7  # pictures side by side, including input and output
 PICTURE_SIDE = 132  # pixels per side of a picture
 GAP, TOP, BOTTOM = 16, 10, 44
@@ -30,14 +30,14 @@ def draw_snapshot(
     plan: Plan,
     values: Mapping[str, Array],
     example: int,
-    source: str,
-    max_bytes: int = MAX_BYTES,
+    backend_name: str,
+    max_bytes: int = MAX_SNAPSHOT_BYTES,
 ) -> bytes:
-    """Draw a PNG of a network's values, of at most `max_bytes`; `source` is the backend's name."""
+    """Draw a PNG of a network's values, of at most `max_bytes`, that names `backend_name`."""
     shown = [value for value in snapshot_values(plan) if value.key in values]  # a latent skips some
     size = PICTURE_SIDE
     while True:
-        png = _draw(plan, shown, values, example, source, size)
+        png = _draw(plan, shown, values, example, backend_name, size)
         if len(png) <= max_bytes or size <= 40:
             return png
         size = size * 3 // 4
@@ -64,28 +64,28 @@ def snapshot_values(plan: Plan) -> list[Value]:
 
 def _draw(
     plan: Plan,
-    shown: Sequence[Value],
+    shown_values: Sequence[Value],
     values: Mapping[str, Array],
     example: int,
-    source: str,
+    backend_name: str,
     size: int,
 ) -> bytes:
     name, small = ImageFont.load_default(11), ImageFont.load_default(10)
-    width = GAP + (size + GAP) * len(shown)
+    width = GAP + (size + GAP) * len(shown_values)
     sheet = Image.new("RGB", (max(width, 260), TOP + size + BOTTOM + 18), "white")
     pen = ImageDraw.Draw(sheet)
-    for k, value in enumerate(shown):
+    for k, value in enumerate(shown_values):
         x = GAP + k * (size + GAP)
         picture = _draw_value(value, values[value.key], example, size)
         sheet.paste(picture, (x, TOP + size - picture.height))
         y = TOP + size + 6
         about = " ".join(
-            (_format_shape(value), *_format_clipped(value, values[value.key], example))
+            (_format_shape(value), *_format_clipped_counts(value, values[value.key], example))
         )
         for text, font, ink in ((value.key, name, INK), (about, small, SECONDARY_INK)):
             pen.text((x, y), _truncate_text(pen, text, font, size), fill=ink, font=font)
             y += 15
-    about = f"{plan.header.name}: picture from the last run, computed by {source}"
+    about = f"{plan.header.name}: picture from the last run, computed by {backend_name}"
     line = _truncate_text(pen, about, small, sheet.width - 2 * GAP)
     pen.text((GAP, sheet.height - 18), line, fill=SECONDARY_INK, font=small)
     data = io.BytesIO()
@@ -99,9 +99,9 @@ def _format_shape(value: Value) -> str:
     return "x".join(map(str, shape)) or "scalar"  # Pillow's default font has no ×
 
 
-def _format_clipped(value: Value, array: Array, example: int) -> list[str]:
+def _format_clipped_counts(value: Value, array: Array, example: int) -> list[str]:
     """The numbers of values below and above a picture's range, as text."""
-    if pictures.draw_kind(value) not in ("grey", "rgb"):
+    if pictures.display_style(value) not in ("grey", "rgb"):
         return []
     maps = pictures.example_maps(value, array, example)
     counts = pictures.count_clipped(maps, [pictures.image_limits(value, maps)] * len(maps))
@@ -121,7 +121,7 @@ def _truncate_text(pen: ImageDraw.ImageDraw, text: str, font: Font, width: int) 
 def _draw_value(value: Value, array: Array, example: int, size: int) -> Image.Image:
     """Draw one value as the page does: a number, bars, curves, classes, an image or maps."""
     maps = pictures.example_maps(value, array, example)
-    match pictures.draw_kind(value):
+    match pictures.display_style(value):
         case "number":
             return draw_number(float(maps.reshape(-1)[0]), size)
         case "bars":
@@ -153,7 +153,7 @@ def _draw_curves(channels: pictures.Floats, size: int) -> Image.Image:
         columns = max(1, int(np.ceil(np.sqrt(len(shown) / 2))))
         width = (size - columns + 1) // columns
         side = (width, max(4, width // 2))
-    low, span = pictures.half_range(pictures.color_limits(channels, 0, "layer"), zero=True)
+    low, span = pictures.halve_range(pictures.color_limits(channels, 0, "layer"), zero=True)
     return pictures.draw_mosaic(
         [pictures.draw_curve(one, low, span, side) for one in shown], columns, GRID_COLOR
     )

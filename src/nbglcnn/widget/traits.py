@@ -15,7 +15,7 @@ from nbglcnn.protocol import MAX_COMPARED, VIEWS, HoverTarget
 from nbglcnn.widget.connection import Page
 
 # The traits that a page may set.
-PAGE_TRAITS = (
+PAGE_WRITABLE_TRAITS = (
     "example",
     "selected",
     "view",
@@ -123,30 +123,38 @@ def validate_view(
     return whole
 
 
-def hover_record(spot: HoverTarget | None, values: Sequence[Value]) -> dict[str, Any] | None:
+def make_hover_value(
+    hover_target: HoverTarget | None, values: Sequence[Value]
+) -> dict[str, Any] | None:
     """The trait `hover` for a page's report; None for an element that the network doesn't have."""
-    if spot is None:
+    if hover_target is None:
         return None
-    value = next((value for value in values if value.key == spot.layer), None)
+    value = next((value for value in values if value.key == hover_target.layer), None)
     if value is None:
         return None
     _, channels, height, width = value.nchw
-    if spot.y >= height or spot.x >= width or (spot.channel or 0) >= channels:
+    if (
+        hover_target.y >= height
+        or hover_target.x >= width
+        or (hover_target.channel or 0) >= channels
+    ):
         return None
-    numbers = [float(number) for number in spot.values]
+    numbers = [float(number) for number in hover_target.values]
     return {
-        "layer": spot.layer,
-        "channel": spot.channel,
-        "y": spot.y,
-        "x": spot.x,
+        "layer": hover_target.layer,
+        "channel": hover_target.channel,
+        "y": hover_target.y,
+        "x": hover_target.x,
         "value": numbers[0] if len(numbers) == 1 else numbers or None,
     }
 
 
-def page_status(page: Page | None, plan: Plan, tested: str, at: str = "") -> dict[str, Any]:
-    """The trait `status`: the state of the page heard last; `tested` is the parity check's text.
+def page_status(
+    page: Page | None, plan: Plan, parity_text: str, parity_time_text: str = ""
+) -> dict[str, Any]:
+    """The trait `status`: the state of the page heard last, with the parity check's text.
 
-    `at` is the time of that check.
+    `parity_time_text` is the time of that check.
     """
     ran = page.last_run if page else None
     stage = page.progress if page else None
@@ -160,8 +168,8 @@ def page_status(page: Page | None, plan: Plan, tested: str, at: str = "") -> dic
         "ms": ran.ms if ran else None,
         "timing": ran.timing if ran else "",
         "precision": plan.precision,
-        "parity": tested,
-        "parity_at": at if tested else "",
+        "parity": parity_text,
+        "parity_at": parity_time_text if parity_text else "",
         "gpu_bytes": plan.gpu_bytes,
         "in_python": [layer.name for layer in plan.layers if layer.python],
     }

@@ -22,10 +22,10 @@ from PIL import Image
 
 from nbglcnn import __version__, protocol
 from nbglcnn.errors import VIEWER_CLOSED_MESSAGE, InputError, NbglcnnError, PageError
-from nbglcnn.features.edits import weights
+from nbglcnn.features.edits import weight_log
 from nbglcnn.features.edits.bends import Bend, Bends
 from nbglcnn.features.edits.host import EditsHost
-from nbglcnn.features.edits.records import Edit, active_edits, to_dict
+from nbglcnn.features.edits.records import Edit, active_edits, edits_to_dicts
 from nbglcnn.features.edits.store import EditSnapshot
 from nbglcnn.features.feature import Feature, FeatureHost, ViewerHost
 from nbglcnn.features.latent.host import LatentHost
@@ -38,10 +38,10 @@ from nbglcnn.features.training.host import TrainingHost
 from nbglcnn.features.training.live_training import LiveTraining
 from nbglcnn.features.training.optimizers import Adam, Optimizer
 from nbglcnn.graph import Array
-from nbglcnn.load import model_of
+from nbglcnn.load import wrap_model
 from nbglcnn.notebook import blocking, lifetime, marimo
-from nbglcnn.notebook.comm_hooks import handle_without_hooks
-from nbglcnn.notebook.inbox import inboxes_by_comm
+from nbglcnn.notebook.comm_hooks import set_hookless_handler
+from nbglcnn.notebook.message_receivers import receivers_by_comm_id
 from nbglcnn.pictures import feature_maps
 from nbglcnn.pictures.colors import COLORMAPS
 from nbglcnn.plan.schema import Layers, Patch, Precision, Target
@@ -55,13 +55,13 @@ from nbglcnn.widget.connection import Connection
 from nbglcnn.widget.diagnostics import format_diagnostics
 from nbglcnn.widget.load_progress import show_load_progress
 from nbglcnn.widget.network import Network
-from nbglcnn.widget.parity import ParityCheck, verify, verify_message
+from nbglcnn.widget.parity import ParityCheck, make_verify_result, verify
 from nbglcnn.widget.reader import Reader, nest_outputs, validate_timeout
 from nbglcnn.widget.traits import (
-    PAGE_TRAITS,
+    PAGE_WRITABLE_TRAITS,
     default_view,
-    hover_record,
     hover_to_json,
+    make_hover_value,
     page_status,
     validate_example,
     validate_image_ranges,
@@ -72,7 +72,7 @@ from nbglcnn.widget.traits import (
 HostType = TypeVar("HostType")
 
 # Each is created with a ViewerHost, in this order: a feature comes after those that it uses.
-FEATURES: tuple[type[FeatureHost], ...] = (
+FEATURE_HOST_TYPES: tuple[type[FeatureHost], ...] = (
     EditsHost,
     SourcesHost,
     LatentHost,
@@ -81,7 +81,7 @@ FEATURES: tuple[type[FeatureHost], ...] = (
     TeachingHost,
 )
 
-MESSAGES = sum((one.messages for one in FEATURES), VIEWER_MESSAGES)
+MESSAGES = sum((one.message_types for one in FEATURE_HOST_TYPES), VIEWER_MESSAGES)
 
 
 class Viewer(anywidget.AnyWidget):
@@ -188,11 +188,11 @@ class Viewer(anywidget.AnyWidget):
 
     @traitlets.default("_code")
     def _default_code(self) -> dict[str, str]:
-        return frontend.blob_names()
+        return frontend.code_blob_names()
 
     source: Any  # trait of the feature "sources"
 
-    _features: ClassVar[tuple[type[FeatureHost], ...]] = FEATURES
+    _feature_host_types: ClassVar[tuple[type[FeatureHost], ...]] = FEATURE_HOST_TYPES
     _viewers_by_cell: ClassVar[dict[str, tuple[str, WeakSet[Viewer]]]] = {}
 
     def __init__(
@@ -209,14 +209,14 @@ class Viewer(anywidget.AnyWidget):
         preprocess: Any = None,
     ) -> None:
         timeout = validate_timeout(timeout)  # fail before minutes of work
-        model = model_of(model, preprocess)
+        model = wrap_model(model, preprocess)
         with show_load_progress(model):
             self.network = Network(
                 model, x, observe=observe, precision=precision, classes=classes, strict=strict
             )
         self._needs_snapshot = False  # a page that cannot draw is connected
         self._is_replaced = False
-        self._plain_kernels_help: bool | None = (
+        self.plain_kernel_state: bool | None = (
             None  # plain kernels: None not tried, True in use, False no help
         )
         this = weakref.ref(self)
@@ -237,14 +237,15 @@ class Viewer(anywidget.AnyWidget):
             on_change=lambda: lifetime.call_weak(this, "_sync_traits"),
         )
         self._host = ViewerHost(self, self.network, self._connection)
-        for make in self._features:
+        for make in self._feature_host_types:
             self._host.add_feature(make(self._host))
         offers = list(self._host.all_features())
         self.add_traits(**{name: one for offered in offers for name, one in offered.traits.items()})
         for offered in offers:
-            if offered.page_writable:
+            if offered.page_writable_traits:
                 self.observe(
-                    partial(_handle_shared_traits, self._host, offered), offered.page_writable
+                    partial(_handle_page_writable_traits, self._host, offered),
+                    offered.page_writable_traits,
                 )
         self._update_pages()
         super().__init__(height=height, classes=self.network.classes)
@@ -258,8 +259,8 @@ class Viewer(anywidget.AnyWidget):
         self.unbent = Activations(self.network, self._reader, unbent=True)
         if self.comm is not None:
             handle = partial(lifetime.call_weak, this, "_handle_msg")
-            handle_without_hooks(self.comm, handle)
-            inboxes_by_comm[self.comm.comm_id] = self._connection
+            set_hookless_handler(self.comm, handle)
+            receivers_by_comm_id[self.comm.comm_id] = self._connection
             self.comm.on_close(lambda _: lifetime.call_weak(this, "_on_comm_closed"))
         self._release_old_viewers()
         self._sync_traits()
@@ -307,7 +308,7 @@ class Viewer(anywidget.AnyWidget):
         """Set the input to an array, and turn the source off; the caller updates the pages."""
         self.network.set_input(x)
         if sources := self._host.find_host("sources"):
-            sources.turn_off()
+            sources.remove_source()
 
     def current_inputs(self) -> tuple[Array, ...]:
         """Return copies of all inputs; for an input that a page feeds, the array of the last run.
@@ -416,11 +417,11 @@ class Viewer(anywidget.AnyWidget):
             return self._verify(x, timeout)
 
     def _verify(self, x: Any, timeout: float | None) -> Report[Match]:
-        network, source = self.network, self._host.get("source")
+        network, source = self.network, self._host.get_trait("source")
         sources = self._host.find_host("sources")
-        own = network.graph.arguments
+        own = network.graph.input_structure
         arrays = network.input_arrays
-        shown = arrays if own is None else dict(zip(own.names, arrays, strict=False))
+        shown = arrays if own is None else dict(zip(own.input_names, arrays, strict=False))
         if x is not None:
             self.input = x
         try:
@@ -432,9 +433,11 @@ class Viewer(anywidget.AnyWidget):
                 self.input = shown
                 if source is not None:
                     self.source = source
-        words = json.dumps(to_dict(edits)) if (edits := active_edits(self.network.edits)) else ""
+        words = (
+            json.dumps(edits_to_dicts(edits)) if (edits := active_edits(self.network.edits)) else ""
+        )
         now = self._connection.revision  # the page shows the Viewer's own input again
-        self._connection.send(verify_message(now, report, framework, edits=words))
+        self._connection.send(make_verify_result(now, report, framework, edits=words))
         return report
 
     def report(self) -> str:
@@ -446,11 +449,11 @@ class Viewer(anywidget.AnyWidget):
             The text.
         """
         plan = self.network.plan
-        tested = self._parity.verdict(self._connection.active_page, plan, self.network.edits)
+        tested = self._parity.find_verdict(self._connection.active_page, plan, self.network.edits)
         edits = self._host.find_host("edits")
         local = self.network.local.device_name
         return format_diagnostics(
-            plan, self._connection, tested, local, edits.store.present if edits else EditSnapshot()
+            plan, self._connection, tested, local, edits.store.current if edits else EditSnapshot()
         )
 
     # Views
@@ -527,7 +530,7 @@ class Viewer(anywidget.AnyWidget):
         """
         [value] = self.network.value_records([key])
         color_range: Any = "layer" if self.color_range == "fixed" else self.color_range
-        if feature_maps.draw_kind(value) in ("grey", "rgb"):
+        if feature_maps.display_style(value) in ("grey", "rgb"):
             color_range = self.image_ranges.get(key)
         own = {
             "example": min(self.example, value.nchw[0] - 1),
@@ -607,7 +610,7 @@ class Viewer(anywidget.AnyWidget):
         """
         from nbglcnn.features.export import viewer_page  # writes a Viewer as HTML
 
-        traits = {name: getattr(self, name) for name in PAGE_TRAITS}
+        traits = {name: getattr(self, name) for name in PAGE_WRITABLE_TRAITS}
         del traits["height"], traits["presenting"]
         return viewer_page.write_viewer_page(
             self._host, path, title=title, text=text, steps=steps, precision=precision,
@@ -736,9 +739,9 @@ class Viewer(anywidget.AnyWidget):
         """
         self._host.check_open()
         patches = self.network.load_state_dict(state_dict)
-        self._host.weights_replaced()
+        self._host.notify_weights_replaced()
         self._send_patches(patches)
-        self._host.weights_changed()
+        self._host.notify_weights_changed()
 
     def set_weight(self, name: str, index: Any, values: Any) -> None:
         """Set numbers of a parameter; `undo` restores them.
@@ -770,7 +773,7 @@ class Viewer(anywidget.AnyWidget):
             A dict by name: tensors that the torch module loads, or arrays for an ONNX model.
         """
         self._host.fetch_weights()
-        state = weights.state_dict(self.network.model, self.network.graph)
+        state = weight_log.state_dict(self.network.loaded_model, self.network.graph)
         for name, count in self.network.batchnorm_counts.items():
             if name in state:
                 state[name] = state[name] * 0 + count
@@ -794,7 +797,7 @@ class Viewer(anywidget.AnyWidget):
             OSError: If `path` is a folder, or its folder doesn't exist.
         """
         self._host.fetch_weights()
-        return weights.to_onnx(self.network.model, self.network.graph, path)
+        return weight_log.to_onnx(self.network.loaded_model, self.network.graph, path)
 
     # Training and teaching
 
@@ -904,7 +907,7 @@ class Viewer(anywidget.AnyWidget):
     def close(self) -> None:
         """Close the Viewer: free all memory here and in every page, and remove the view."""
         if getattr(self, "comm", None) is not None:
-            inboxes_by_comm.pop(self.comm.comm_id, None)
+            receivers_by_comm_id.pop(self.comm.comm_id, None)
         if hasattr(self, "_connection"):
             self._connection.is_closed = True
         if hasattr(self, "_host"):
@@ -923,7 +926,7 @@ class Viewer(anywidget.AnyWidget):
 
     def _feature_blob(self, name: str) -> memoryview | None:
         """The blob of a feature that pages request by this name."""
-        found = (one.blob(name) for one in self._host.all_features())
+        found = (one.find_blob(name) for one in self._host.all_features())
         return next((blob for blob in found if blob is not None), None)
 
     def _build_manifest(self) -> AssetManifest:
@@ -931,7 +934,7 @@ class Viewer(anywidget.AnyWidget):
 
     def _update_pages(self) -> int:
         """Update the pages with a new manifest; return its revision."""
-        self._host.plan_changed()
+        self._host.notify_plan_changed()
         with self.network.lock:
             return self._connection.send_manifest(self._build_manifest())
 
@@ -941,7 +944,7 @@ class Viewer(anywidget.AnyWidget):
             carried.publish_weights()
             return
         if not self._connection.pages:
-            self._host.plan_changed()
+            self._host.notify_plan_changed()
             return  # later pages get the manifest of their time
         # A page that cannot draw needs a new snapshot.
         if self._needs_snapshot or not patches or not self._connection.send_patches(patches):
@@ -958,10 +961,10 @@ class Viewer(anywidget.AnyWidget):
         offered = network.sent_graph and network.sent_graph[0]
         if (
             network.adapt_to_device(target)
-            or network.hash_weights()
+            or network.merge_weight_patches()
             or offered is not network.graph
         ):
-            self._host.plan_changed()
+            self._host.notify_plan_changed()
             return self._build_manifest()
         return None
 
@@ -971,17 +974,19 @@ class Viewer(anywidget.AnyWidget):
         If values are wrong, the fast kernels are turned off, for good if that helps.
         """
         network = self.network
-        if network.is_volatile:
+        if network.is_changing_continuously:
             return ""  # each code or training step would be another network
         edits, injected = network.edits, network.injected
-        self._parity.update(network.plan, network.graph, network.input_arrays, edits, injected)
-        verdict = self._parity.verdict(self._connection.active_page, network.plan, edits)
+        self._parity.continue_checks(
+            network.plan, network.graph, network.input_arrays, edits, injected
+        )
+        verdict = self._parity.find_verdict(self._connection.active_page, network.plan, edits)
         if verdict is None:
             return ""
-        if not verdict.is_wrong or self._plain_kernels_help is False:
+        if not verdict.is_wrong or self.plain_kernel_state is False:
             return verdict.describe(network.plan, named=True)
         # False if the plain kernels were wrong, too.
-        self._plain_kernels_help = network.plan.header.target.fast_kernels
+        self.plain_kernel_state = network.plan.header.target.fast_kernels
         network.toggle_fast_kernels()
         self._update_pages()
         return ""
@@ -1002,29 +1007,34 @@ class Viewer(anywidget.AnyWidget):
         """Handle queued messages, and update the traits that pages report."""
         page = self._connection.active_page
         if page is not None:
-            Reader.saw_no_page = False
+            Reader.has_timed_out = False
             if page.problem and not page.is_rejected and not self._needs_snapshot:
                 self._needs_snapshot = True
                 self._update_pages()
         if self._is_replaced and self.comm is not None:
-            shown = any(p.health is None or p.health.views for p in self._connection.pages.values())
+            shown = any(
+                p.context_health is None or p.context_health.views
+                for p in self._connection.pages.values()
+            )
             (lifetime.keep_alive if shown else lifetime.allow_collection)(self)
         inbox = self._connection.message_queue
         while inbox:  # one by one: handling a message may receive the next
             message, buffers = inbox.pop(0)
             for one in self._host.all_features():
-                if take := one.messages.get(type(message)):
+                if take := one.message_handlers.get(type(message)):
                     take(message, buffers)
         for one in self._host.all_features():
-            one.after_message()
+            one.on_message_handled()
         self._apply_page_precision()
         tested, plan = self._update_parity(), self.network.plan
-        verdict = self._parity.verdict(page, plan, self.network.edits)
+        verdict = self._parity.find_verdict(page, plan, self.network.edits)
         pace = page.run_rate if page else None
         self.set_trait("running", pace is not None and pace.running)
         self.set_trait("runs_per_second", pace.runs_per_second if pace else 0.0)
-        self.set_trait("hover", hover_record(self._connection.hovered, plan.values))
-        self.set_trait("status", page_status(page, plan, tested, verdict.clock if verdict else ""))
+        self.set_trait("hover", make_hover_value(self._connection.hovered, plan.values))
+        self.set_trait(
+            "status", page_status(page, plan, tested, verdict.time_text if verdict else "")
+        )
 
     def _release_old_viewers(self) -> None:
         """Free the textures of an older Viewer of the same cell, whose view no longer exists."""
@@ -1047,7 +1057,7 @@ class Viewer(anywidget.AnyWidget):
     # Calls from Jupyter
 
     def _handle_custom_msg(self, content: Any, buffers: Sequence[bytes | memoryview]) -> None:
-        if self.comm is None or not marimo.is_duplicate(self.comm.comm_id, content):
+        if self.comm is None or not marimo.is_duplicate_message(self.comm.comm_id, content):
             self._connection.receive(content, [memoryview(each) for each in buffers])
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
@@ -1057,7 +1067,11 @@ class Viewer(anywidget.AnyWidget):
             sync_data: The changed traits by name.
         """
         # The traits of a feature are set together, because they depend on each other.
-        shared = [one.page_writable for one in self._host.all_features() if one.page_writable]
+        shared = [
+            one.page_writable_traits
+            for one in self._host.all_features()
+            if one.page_writable_traits
+        ]
         for names in shared:
             if told := {name: sync_data[name] for name in names if name in sync_data}:
                 try:
@@ -1066,7 +1080,7 @@ class Viewer(anywidget.AnyWidget):
                     protocol.warn_once(f"ignored the page's {names[0]}: {error}")
                     self.send_state(names)
         for name in sync_data.keys() - {name for names in shared for name in names}:
-            if name not in PAGE_TRAITS:
+            if name not in PAGE_WRITABLE_TRAITS:
                 protocol.warn_once(f"ignored the page's change of {name[:40]!r}")
                 continue
             try:
@@ -1107,7 +1121,7 @@ class Viewer(anywidget.AnyWidget):
         data, metadata = bundle
         try:
             data["image/png"] = png = self._snapshot()
-            if marimo.is_comm(self.comm):
+            if marimo.is_marimo_comm(self.comm):
                 url = f"data:image/png;base64,{base64.b64encode(png).decode()}"
                 self.set_trait("_snapshot_url", url)
         except NbglcnnError as error:
@@ -1134,7 +1148,7 @@ class Viewer(anywidget.AnyWidget):
 
     def _validate_view_state(self, view: dict[str, Any]) -> dict[str, Any]:
         # Also if no page shows the view, as in a script.
-        return validate_view(view, self.network.plan, self._host.views())
+        return validate_view(view, self.network.plan, self._host.list_views())
 
     @traitlets.validate("classes")
     def _validate_classes(self, proposal: Any) -> tuple[str, ...]:
@@ -1149,18 +1163,18 @@ class Viewer(anywidget.AnyWidget):
             self.network.classes = change["new"]
             self._update_pages()
 
-    def _require_host(self, kind: type[HostType]) -> HostType:
+    def _require_host(self, host_type: type[HostType]) -> HostType:
         """The host of a feature; InputError if the Viewer was created without it."""
-        found = next((one for one in self._host.feature_hosts if isinstance(one, kind)), None)
+        found = next((one for one in self._host.feature_hosts if isinstance(one, host_type)), None)
         if found is None:
             raise InputError(
                 f"this {type(self).__name__} was created without "
-                f"{kind.__name__.removesuffix('Host')}"
+                f"{host_type.__name__.removesuffix('Host')}"
             )
         return found
 
 
-def _handle_shared_traits(host: ViewerHost, feature: Feature, _: Any) -> None:
+def _handle_page_writable_traits(host: ViewerHost, feature: Feature, _: Any) -> None:
     """Handle traits that a page, or another Viewer linked to this one, has set."""
-    if not any(map(host.is_setting_trait, feature.page_writable)):
-        feature.traits_changed()
+    if not any(map(host.is_setting_trait, feature.page_writable_traits)):
+        feature.on_traits_changed()

@@ -7,7 +7,7 @@ import { DifferenceBar } from "./views/difference_bar.tsx";
 import { listedPairs, selectedPair } from "./views/layer_pairs.ts";
 import style from "./views/style.css";
 
-const indexOfPair = (network: Network, selected: Selection | null): number => {
+const indexOfSelectedPair = (network: Network, selected: Selection | null): number => {
   const shown = selectedPair(network, selected);
   return listedPairs(network).findIndex((pair) => pair.row === shown?.row);
 };
@@ -21,11 +21,11 @@ export const compare: Feature = {
       title: "Compare",
       component: CompareView,
       before: "network", // a Plan with two networks is opened to compare them
-      available: (network) => network.pairs.size > 0,
-      keys: {
+      available: (network) => network.comparisonPairs.size > 0,
+      keyBindings: {
         layers: (network, selected) => ({
           names: listedPairs(network).map((pair) => pair.difference),
-          at: indexOfPair(network, selected),
+          at: indexOfSelectedPair(network, selected),
         }),
         channel(network, selected) {
           const layer = selectedPair(network, selected)?.difference;

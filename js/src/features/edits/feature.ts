@@ -14,13 +14,13 @@ import manipulations from "./views/manipulate/style.css";
 import style from "./views/style.css";
 
 /** The edit functions for scripts of an exported page. */
-export interface EditScripts {
+export interface EditScriptApi {
   /** Replace all edits, in the format of Python's `viewer.bends.to_dict()["bends"]`. */
   edit(edits: readonly Edit[]): Promise<void>;
 }
 
 declare module "../../page/page_client.ts" {
-  interface PageApi extends EditScripts {}
+  interface PageApi extends EditScriptApi {}
 }
 
 interface EditHistory {
@@ -35,23 +35,23 @@ export const edits: Feature = {
     {
       names: ["_edits", "_history"],
       apply(edited, history) {
-        state.presentEdits.value =
-          (edited as EditSnapshot | undefined) ?? state.presentEdits.peek();
+        state.currentEdits.value =
+          (edited as EditSnapshot | undefined) ?? state.currentEdits.peek();
         const { past, future } = (history as EditHistory | undefined) ?? NO_HISTORY;
-        state.pastEdits.value = past;
-        state.futureEdits.value = future;
+        state.undoStack.value = past;
+        state.redoStack.value = future;
       },
       values: () => [
-        state.presentEdits.value,
-        { past: state.pastEdits.value, future: state.futureEdits.value },
+        state.currentEdits.value,
+        { past: state.undoStack.value, future: state.redoStack.value },
       ],
     },
   ],
-  start: ({ state, page, python, exported }) => {
+  start: ({ state, pageId, python, exported }) => {
     if (exported !== undefined) return startInExportedPage(state, exported);
     const stop = effect(() => {
       state.setWeight.value = state.isConnected.value
-        ? (edit) => python?.send({ type: "setweight", page, ...edit })
+        ? (edit) => python?.send({ type: "setweight", page: pageId, ...edit })
         : null;
     });
     return {
@@ -75,12 +75,12 @@ export const edits: Feature = {
 
 function startInExportedPage(
   state: ViewerState,
-  { record, keys, settled }: ExportedPage,
+  { record, valueKeys, settled }: ExportedPage,
 ): FeatureInstance {
-  state.presentEdits.value = { edits: record.edits as unknown as readonly Edit[], weights: 0 };
-  const edit: EditScripts["edit"] = async (edits) => {
+  state.currentEdits.value = { edits: record.edits as unknown as readonly Edit[], weights: 0 };
+  const edit: EditScriptApi["edit"] = async (edits) => {
     for (const { layer } of edits) {
-      if (!keys().includes(layer)) {
+      if (!valueKeys().includes(layer)) {
         throw new RangeError(`no layer ${layer} with kept values`);
       }
     }

@@ -43,10 +43,10 @@ export const latentEdit = (layer: string, arrayHash: string): Edit => ({
   skips_upstream: true,
 });
 
-function openLatent(state: ViewerState, first: LatentRecord): SourceInstance<LatentRecord> {
+function openLatent(state: ViewerState, initialRecord: LatentRecord): SourceInstance<LatentRecord> {
   const store = pageStore();
   let arrayHash = "";
-  let source = first;
+  let source = initialRecord;
   let injectedCode = "";
   let of: PlanHeader | null = null;
 
@@ -106,7 +106,7 @@ function openLatent(state: ViewerState, first: LatentRecord): SourceInstance<Lat
 }
 
 /** Longest code that the Python line includes. */
-const MAX_PRINTED_NUMBERS = 64;
+const MAX_PRINTED_CODE_LENGTH = 64;
 
 export const latent = {
   label: "Latent",
@@ -114,7 +114,7 @@ export const latent = {
   iconStroke: 1.8,
   pythonLine: ({ input, code, data, folder }) => {
     const numbers = code.map((one) => Number(one.toPrecision(7)) || 0).join(", ");
-    const short = code.length > 0 && code.length <= MAX_PRINTED_NUMBERS;
+    const short = code.length > 0 && code.length <= MAX_PRINTED_CODE_LENGTH;
     if (data !== "" && folder === "") {
       return short ? `viewer.source = viewer.source.with_code([${numbers}])` : "";
     }

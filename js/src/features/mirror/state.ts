@@ -1,6 +1,6 @@
 // State of a mirrored Python training loop.
 import { type Signal, signal } from "@preact/signals";
-import type { WeightTextures } from "../../engine/types.ts";
+import type { WeightDataByTexture } from "../../engine/types.ts";
 import type { MirrorFrame } from "../../messages.ts";
 
 export interface MirrorState {
@@ -9,7 +9,8 @@ export interface MirrorState {
    * followed.
    */
   readonly weightReceiver: Signal<
-    ((message: MirrorFrame, data: Uint8Array<ArrayBuffer>) => WeightTextures | undefined) | null
+    | ((message: MirrorFrame, data: Uint8Array<ArrayBuffer>) => WeightDataByTexture | undefined)
+    | null
   >;
 }
 

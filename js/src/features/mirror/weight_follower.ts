@@ -1,6 +1,6 @@
 // Follower of a training loop in Python: its loss curve, its current weights, and earlier weights as checkpoints.
 import { effect, untracked } from "@preact/signals";
-import { joinChunks } from "../../chunks.ts";
+import { joinChunks } from "../../binary_chunks.ts";
 import type { MirrorFrame } from "../../messages.ts";
 import type { ViewerState } from "../../state.ts";
 import { addCheckpoint, nextCheckpointStep } from "../training/checkpoints.ts";
@@ -11,24 +11,24 @@ import {
   NO_TRAINING,
   type TrainingActions,
   type TrainingHost,
-  type WeightTextures,
+  type WeightDataByTexture,
 } from "../training/state.ts";
 import { TensorWatchers } from "../training/tensor_watchers.ts";
 
 /** Minimum interval between reads of watched tensors, and between checkpoints. */
 const READ_INTERVAL_MS = 250;
 /** Limit on the elements of all parameters; above it, checkpoints store no parameter pictures. */
-const MAX_SHOWN_ELEMENTS = 2 ** 22;
+const MAX_PICTURED_ELEMENTS = 2 ** 22;
 
-interface WeightSnapshot extends Omit<Checkpoint, "fits"> {
+interface WeightSnapshot extends Omit<Checkpoint, "isRestorable"> {
   /** All weights, and the Plan whose textures they belong to. */
-  readonly rows: WeightTextures;
-  readonly plan: string;
+  readonly textureRows: WeightDataByTexture;
+  readonly planHash: string;
 }
 
 export class WeightFollower implements TrainingActions {
   readonly id: string;
-  readonly round: number;
+  readonly swapCount: number;
   private readonly state: ViewerState;
   private readonly host: TrainingHost;
   private readonly watchers: TensorWatchers;
@@ -39,7 +39,7 @@ export class WeightFollower implements TrainingActions {
   private chunks: Uint8Array<ArrayBuffer>[] = [];
   private losses = new Float32Array();
   /** The training step after which the weights were sent. */
-  private readonly stepByRows = new WeakMap<WeightTextures, number>();
+  private readonly stepByTextureRows = new WeakMap<WeightDataByTexture, number>();
   private snapshots: readonly WeightSnapshot[] = [];
   private lastId = 0;
   private lastReadAt = Number.NEGATIVE_INFINITY;
@@ -48,7 +48,7 @@ export class WeightFollower implements TrainingActions {
 
   constructor(state: ViewerState, host: TrainingHost, record: TrainingRecord) {
     this.id = record.id;
-    this.round = record.swap_count;
+    this.swapCount = record.swap_count;
     this.state = state;
     this.host = host;
     this.record = record;
@@ -82,13 +82,15 @@ export class WeightFollower implements TrainingActions {
 
   // TrainingActions, called by views
 
-  watch(keys: readonly string[], take: (arrays: Float32Array[]) => void): () => void {
-    return this.watchers.add(keys, take, () => this.readAfter(0));
+  watch(keys: readonly string[], onArrays: (arrays: Float32Array[]) => void): () => void {
+    return this.watchers.add(keys, onArrays, () => this.readAfter(0));
   }
 
   showCheckpoint(id: number | null): void {
-    const one = this.snapshots.find((kept) => kept.id === id && kept.plan === this.host.planHash);
-    this.state.earlierWeights.value = one?.rows ?? null;
+    const one = this.snapshots.find(
+      (kept) => kept.id === id && kept.planHash === this.host.planHash,
+    );
+    this.state.earlierWeights.value = one?.textureRows ?? null;
     this.publish();
   }
 
@@ -98,7 +100,10 @@ export class WeightFollower implements TrainingActions {
 
   // Messages from Python
 
-  private receive(message: MirrorFrame, data: Uint8Array<ArrayBuffer>): WeightTextures | undefined {
+  private receive(
+    message: MirrorFrame,
+    data: Uint8Array<ArrayBuffer>,
+  ): WeightDataByTexture | undefined {
     const { training, chunk_index, chunk_count, loss_rows, step, textures } = message;
     if (chunk_index === 0) {
       this.chunks = [];
@@ -117,7 +122,7 @@ export class WeightFollower implements TrainingActions {
       at += length;
     }
     if (at !== all.length) return undefined; // for another Plan: Python will send them again
-    this.stepByRows.set(found, step);
+    this.stepByTextureRows.set(found, step);
     this.appendLosses(message);
     this.publish();
     return found;
@@ -130,7 +135,7 @@ export class WeightFollower implements TrainingActions {
 
   private appendLosses({ first_step, held_out }: MirrorFrame): void {
     const { lossHistory, losses } = this;
-    if (first_step > lossHistory.steps) {
+    if (first_step > lossHistory.stepCount) {
       this.fetchHistory(); // this page has missed earlier steps
       return;
     }
@@ -147,7 +152,7 @@ export class WeightFollower implements TrainingActions {
       .blob(this.id)
       .then((bytes) => {
         const line = LossHistory.unpack(bytes);
-        if (this.closed || line.steps < this.lossHistory.steps) return;
+        if (this.closed || line.stepCount < this.lossHistory.stepCount) return;
         this.lossHistory = line;
         this.publish();
       })
@@ -160,12 +165,12 @@ export class WeightFollower implements TrainingActions {
     this.readAfter(Math.max(0, this.lastReadAt + READ_INTERVAL_MS - performance.now()));
   }
 
-  private readAfter(ms: number): void {
+  private readAfter(delayMs: number): void {
     clearTimeout(this.readTimer);
     this.readTimer = setTimeout(() => {
       this.lastReadAt = performance.now();
       this.readNow().catch(() => undefined); // lost context or other network: the next read retries
-    }, ms);
+    }, delayMs);
   }
 
   private async readNow(): Promise<void> {
@@ -173,21 +178,28 @@ export class WeightFollower implements TrainingActions {
     if (this.closed || host.planHash === "") return;
     await host.withSession(async (session) => {
       const { weightOverrides } = host;
-      const step = weightOverrides && this.stepByRows.get(weightOverrides);
+      const step = weightOverrides && this.stepByTextureRows.get(weightOverrides);
       // Watched tensors keep the current weights while a checkpoint is shown.
-      const isLooking = this.snapshots.some((one) => one.rows === weightOverrides);
+      const isLooking = this.snapshots.some((one) => one.textureRows === weightOverrides);
       if (!isLooking) await this.watchers.notify(session, false);
       if (step === undefined || !this.isSnapshotDue(step)) return;
       const weights = host.initialWeights();
-      const arrays = new Map<string, Float32Array>();
+      const parameterArrays = new Map<string, Float32Array>();
       const names = this.parameterNames;
-      if (elementCount(session.plan.parameters) <= MAX_SHOWN_ELEMENTS)
-        for (const name of names) arrays.set(name, await session.read(name));
+      if (elementCount(session.plan.parameters) <= MAX_PICTURED_ELEMENTS)
+        for (const name of names) parameterArrays.set(name, await session.read(name));
       this.lastId += 1;
       const loss = this.lossHistory.losses[step - 1] ?? Number.NaN;
-      const one = { id: this.lastId, step, loss, branch: 0, arrays, predictions: NO_PREDICTIONS };
-      const kept = { ...one, rows: weights, plan: host.planHash };
-      const chosen = this.state.selectedCheckpoint.peek();
+      const one = {
+        id: this.lastId,
+        step,
+        loss,
+        branchNumber: 0,
+        parameterArrays,
+        predictions: NO_PREDICTIONS,
+      };
+      const kept = { ...one, textureRows: weights, planHash: host.planHash };
+      const chosen = this.state.selectedCheckpointId.peek();
       this.snapshots = addCheckpoint(
         this.snapshots,
         kept,
@@ -225,12 +237,13 @@ export class WeightFollower implements TrainingActions {
       ...lossHistory.snapshot(),
       phase: this.record.state === "stopped" ? "stopped" : "mirrored",
       config: isSame ? before.config : mirrorConfig(parameterNames, isRight),
-      step: lossHistory.steps,
-      checkpoints: this.snapshots.map(({ rows, plan, ...one }) => ({
+      step: lossHistory.stepCount,
+      checkpoints: this.snapshots.map(({ textureRows, planHash, ...one }) => ({
         ...one,
-        fits: plan === host.planHash && rows.size > 0,
+        isRestorable: planHash === host.planHash && textureRows.size > 0,
       })),
-      shownCheckpoint: this.snapshots.find(({ rows }) => rows === shown)?.id ?? null,
+      shownCheckpointId:
+        this.snapshots.find(({ textureRows }) => textureRows === shown)?.id ?? null,
     };
   }
 }
@@ -276,5 +289,8 @@ const elementCount = (parameters: readonly { readonly shape: readonly number[] }
     0,
   );
 
-const snapshotBytes = ({ rows, arrays }: WeightSnapshot): number =>
-  [...rows.values(), ...arrays.values()].reduce((sum, { byteLength }) => sum + byteLength, 0);
+const snapshotBytes = ({ textureRows, parameterArrays }: WeightSnapshot): number =>
+  [...textureRows.values(), ...parameterArrays.values()].reduce(
+    (sum, { byteLength }) => sum + byteLength,
+    0,
+  );

@@ -16,12 +16,12 @@ interface Stroke {
   readonly color: string;
   readonly points: Point[];
   /** Whether the stroke clears all before it. */
-  readonly isClear: boolean;
+  readonly clearsCanvas: boolean;
 }
 
 /** Approximate longer side in canvas pixels, and the most canvas pixels per side of an input pixel. */
 const CANVAS_SIDE = 280;
-const MAX_SCALE = 16;
+const MAX_CANVAS_SCALE = 16;
 /** Default brush width in input pixels: that of MNIST's strokes. */
 const BRUSH_WIDTH = 2;
 /** Softens grey strokes: a rim of this grey, with this width in input pixels. */
@@ -49,16 +49,19 @@ export function downsample(pixels: ImageData, scale: number, channels: number): 
   return found;
 }
 
-const openDrawing: OpenSource<DrawingRecord> = (place) => {
-  const { input } = place;
+const openDrawing: OpenSource<DrawingRecord> = (slot) => {
+  const { input } = slot;
   const [channels, height, width] = channelsAndSize(input);
-  const scale = Math.min(MAX_SCALE, Math.max(1, Math.floor(CANVAS_SIDE / Math.max(height, width))));
+  const scale = Math.min(
+    MAX_CANVAS_SCALE,
+    Math.max(1, Math.floor(CANVAS_SIDE / Math.max(height, width))),
+  );
   const canvas = document.createElement("canvas");
   canvas.width = width * scale;
   canvas.height = height * scale;
   const context = canvas.getContext("2d", { willReadFrequently: true });
   if (context === null || elementCount(input) === 0) {
-    place.fail("damaged", "this browser can’t create a canvas");
+    slot.fail("damaged", "this browser can’t create a canvas");
     return {
       update: () => undefined,
       start: () => undefined,
@@ -103,7 +106,7 @@ const openDrawing: OpenSource<DrawingRecord> = (place) => {
   };
   const paintAll = (): void => {
     wipe();
-    const last = strokes.peek().findLastIndex(({ isClear }) => isClear);
+    const last = strokes.peek().findLastIndex(({ clearsCanvas }) => clearsCanvas);
     for (const stroke of strokes.peek().slice(last + 1)) paint(stroke, 0);
   };
 
@@ -115,17 +118,13 @@ const openDrawing: OpenSource<DrawingRecord> = (place) => {
       isDirty = false;
       const pixels = context.getImageData(0, 0, canvas.width, canvas.height);
       const one = downsample(pixels, scale, channels);
-      await place.feed(
-        { data: toInputLayout(one, input) },
-        place.source,
-        () => drawn !== undefined,
-      );
+      await slot.feed({ data: toInputLayout(one, input) }, slot.source, () => drawn !== undefined);
     }
     isFeeding = false;
   };
   const changed = (): void => {
-    const { page } = place.feeder;
-    if (place.source.owner !== page) place.change({ owner: page });
+    const { pageId } = slot.feeder;
+    if (slot.source.owner !== pageId) slot.change({ owner: pageId });
     void feed();
   };
   const step = (next: readonly Stroke[]): void => {
@@ -135,20 +134,20 @@ const openDrawing: OpenSource<DrawingRecord> = (place) => {
   };
 
   wipe();
-  place.updateControls({
+  slot.updateControls({
     canvas,
     onDrawingChanged: changed,
     pen: {
       ...pen,
       inputSize: [width, height],
-      strokes: computed(() => strokes.value.length),
+      strokeCount: computed(() => strokes.value.length),
       begin(x, y, pressure) {
         const { width, isEraser, color } = pen;
         drawn = {
           width: width.peek(),
           color: isEraser.peek() ? paper : isGrey ? ink : color.peek(),
           points: [{ x, y, pressure }],
-          isClear: false,
+          clearsCanvas: false,
         };
         strokes.value = [...strokes.peek(), drawn];
         paint(drawn, 0);
@@ -163,10 +162,11 @@ const openDrawing: OpenSource<DrawingRecord> = (place) => {
       end() {
         if (drawn === undefined) return;
         drawn = undefined;
-        place.markStill();
+        slot.reportNoMoreInputs();
       },
       undo: () => step(strokes.peek().slice(0, -1)),
-      clear: () => step([...strokes.peek(), { width: 0, color: paper, points: [], isClear: true }]),
+      clear: () =>
+        step([...strokes.peek(), { width: 0, color: paper, points: [], clearsCanvas: true }]),
     },
   });
 

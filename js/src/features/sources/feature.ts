@@ -29,8 +29,8 @@ export const sources: Feature = {
     const end = runSources(state);
     return {
       onRead() {
-        const { currentNumber } = feeder;
-        return () => feeder.isAwaiting(currentNumber);
+        const { currentSourceNumber } = feeder;
+        return () => feeder.isAwaitingInput(currentSourceNumber);
       },
       onPageReady() {
         state.source.value = (exported?.record.source ?? null) as Source | null;

@@ -10,27 +10,27 @@ export interface FrameLoop {
 }
 
 /**
- * Call `once` repeatedly until stopped, at most `rate` times a second and never concurrently. `next` resolves when a
- * new frame is available.
+ * Call `processFrame` repeatedly until stopped, at most `maxFrameRate` times a second and never concurrently.
+ * `waitForFrame` resolves when a new frame is available.
  */
 export function startFrameLoop(
-  rate: () => number,
-  next: (signal: AbortSignal) => Promise<void>,
-  once: (signal: AbortSignal) => Promise<void>,
+  maxFrameRate: () => number,
+  waitForFrame: (signal: AbortSignal) => Promise<void>,
+  processFrame: (signal: AbortSignal) => Promise<void>,
 ): FrameLoop {
   const ending = new AbortController();
   const { signal } = ending;
   const go = async (): Promise<void> => {
     let due = performance.now();
     while (!signal.aborted) {
-      await next(signal);
+      await waitForFrame(signal);
       const wait = due - performance.now();
       if (wait > 1) await delay(wait, signal);
       if (signal.aborted) return;
-      const gap = rate() > 0 ? 1000 / rate() : MIN_INTERVAL_MS;
+      const gap = maxFrameRate() > 0 ? 1000 / maxFrameRate() : MIN_INTERVAL_MS;
       // Measured from the due time: timers fire late, and the rate still holds.
       due = Math.max(due, performance.now() - gap) + gap;
-      await once(signal);
+      await processFrame(signal);
     }
   };
   const ended = go();
@@ -42,7 +42,7 @@ export function startFrameLoop(
   };
 }
 
-/** Track a video's displayed frames: `next` resolves when there is a frame that was not taken. */
+/** Track a video's displayed frames: `waitForFrame` resolves when there is a frame that was not taken. */
 export function trackVideoFrames(video: HTMLVideoElement) {
   let shown = 0;
   let taken = 0;

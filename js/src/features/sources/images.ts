@@ -65,13 +65,13 @@ function minMax(numbers: Uint8Array | Float32Array): readonly [number, number] {
  * If another page or the reader changed the item within this share of the interval, that client leads and this page
  * doesn't step.
  */
-const LEAD_SHARE = 0.8;
+const LEAD_INTERVAL_FRACTION = 0.8;
 
-const openImages: OpenSource<ImagesRecord> = (place) => {
-  const { input, feeder } = place;
+const openImages: OpenSource<ImagesRecord> = (slot) => {
+  const { input, feeder } = slot;
   const sides = channelsAndSize(input);
   const numbers = sides[0] * sides[1] * sides[2];
-  const first = place.source;
+  const first = slot.source;
   let running: FrameLoop | undefined;
   let closed = false;
   /** The item that is being loaded. */
@@ -87,7 +87,7 @@ const openImages: OpenSource<ImagesRecord> = (place) => {
     first,
     numbers,
     feeder,
-    () => place.updateControls({}), // re-renders the thumbnails with the new block
+    () => slot.updateControls({}), // re-renders the thumbnails with the new block
   );
   const data = async (index: number): Promise<Float32Array> => {
     wanted = index;
@@ -97,31 +97,31 @@ const openImages: OpenSource<ImagesRecord> = (place) => {
   const feed = async (): Promise<void> => {
     asked += 1;
     const mine = asked;
-    const { source } = place;
+    const { source } = slot;
     try {
       const found = await data(source.index);
       if (mine !== asked || closed) return;
       blocks.peekOrRequest(nextItem(source, 1)); // prefetch the next item
-      await place.feed({ data: found }, source, () => running !== undefined);
+      await slot.feed({ data: found }, source, () => running !== undefined);
     } catch (error) {
-      if (mine === asked && !closed) place.fail("lost", error);
+      if (mine === asked && !closed) slot.fail("lost", error);
     }
   };
   const step = (by: 1 | -1): void => {
     stepping = true;
-    place.change({ index: nextItem(place.source, by) });
+    slot.change({ index: nextItem(slot.source, by) });
     stepping = false;
   };
-  const search = createMispredictionSearch(place, data, () => running === undefined);
+  const search = createMispredictionSearch(slot, data, () => running === undefined);
   const setVisibleItems = (seen: readonly number[]): void => {
-    const { source } = place;
+    const { source } = slot;
     blocks.cancelOthers([...seen, wanted, source.index, nextItem(source, 1)]);
   };
   const pictured = (index: number): ImageData | undefined => {
     const item = blocks.peekOrRequest(index);
     return item && itemImage(item, input);
   };
-  place.updateControls({ step, setVisibleItems, itemImage: pictured });
+  slot.updateControls({ step, setVisibleItems, itemImage: pictured });
 
   const textsOf = async (name: string): Promise<unknown> =>
     name === "" ? [] : JSON.parse(new TextDecoder().decode(await feeder.blob(name)));
@@ -129,7 +129,7 @@ const openImages: OpenSource<ImagesRecord> = (place) => {
     const [labels, classes] = await Promise.all([textsOf(first.labels), textsOf(first.classes)]);
     if (closed || !Array.isArray(labels) || !Array.isArray(classes)) return;
     const numbered = labels.map(Number);
-    place.updateControls({
+    slot.updateControls({
       labels: numbered,
       classes: classes.map(String),
       search: search.of(numbered),
@@ -152,11 +152,12 @@ const openImages: OpenSource<ImagesRecord> = (place) => {
       changed = performance.now();
       search.stop();
       running = startFrameLoop(
-        () => place.source.rate,
+        () => slot.source.rate,
         () => Promise.resolve(),
         async () => {
-          const { rate } = place.source;
-          if (rate > 0 && performance.now() - changed < (LEAD_SHARE * 1000) / rate) return;
+          const { rate } = slot.source;
+          if (rate > 0 && performance.now() - changed < (LEAD_INTERVAL_FRACTION * 1000) / rate)
+            return;
           step(1);
           await feed();
         },

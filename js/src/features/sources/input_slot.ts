@@ -14,14 +14,18 @@ export interface InputSlot<S extends Source = Source> {
   /** The current record. */
   readonly source: S;
   /**
-   * Override the input for this record; resolves when it has run. `follows` is called then: whether more inputs follow
-   * automatically.
+   * Override the input for this record; resolves when it has run. `hasMoreInputs` is called then: whether more inputs
+   * follow automatically.
    */
-  feed(fed: Omit<InputOverride, "key">, of: S, follows: () => boolean): Promise<void>;
+  feed(
+    newOverride: Omit<InputOverride, "key">,
+    record: S,
+    hasMoreInputs: () => boolean,
+  ): Promise<void>;
   /** Report that no input follows the last one. */
-  markStill(): void;
+  reportNoMoreInputs(): void;
   /** Change the record, here and in Python. */
-  change(part: Partial<S>): void;
+  change(changes: Partial<S>): void;
   setPhase(phase: SourceStatus["phase"]): void;
   fail(failure: SourceFailure, detail: unknown): void;
   /** Update the drawer's controls for this source; omitted ones stay. */
@@ -41,16 +45,16 @@ export interface SourceInstance<S extends Source = Source> {
   dispose(): void;
 }
 
-export type OpenSource<S extends Source = Source> = (place: InputSlot<S>) => SourceInstance<S>;
+export type OpenSource<S extends Source = Source> = (slot: InputSlot<S>) => SourceInstance<S>;
 
 /** Number of elements in the input, over all its examples. */
 export const elementCount = ({ shape }: Input): number =>
   shape.reduce((all, side) => all * side, 1);
 
 /** Repeat one example for every example of the input: a source provides one. */
-export function repeatPerExample(one: Float32Array, input: Input): Float32Array {
+export function repeatPerExample(example: Float32Array, input: Input): Float32Array {
   const all = new Float32Array(elementCount(input));
-  for (let at = 0; at < all.length; at += one.length) all.set(one, at);
+  for (let at = 0; at < all.length; at += example.length) all.set(example, at);
   return all;
 }
 

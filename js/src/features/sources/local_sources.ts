@@ -5,8 +5,8 @@ import { DEFAULTS, type Source, type SourceKindName, type SourceOf } from "./rec
 export const makeSource = <K extends SourceKindName>(
   kind: K,
   input: string,
-  part: Partial<SourceOf<K>> = {},
-): SourceOf<K> => ({ ...DEFAULTS[kind], input, ...part });
+  recordFields: Partial<SourceOf<K>> = {},
+): SourceOf<K> => ({ ...DEFAULTS[kind], input, ...recordFields });
 
 /** The selected, dropped or pasted file of each record. */
 export const sourceFiles = new WeakMap<Source, Blob>();

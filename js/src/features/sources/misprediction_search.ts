@@ -31,8 +31,8 @@ export function argmax(scores: Float32Array): number {
 }
 
 export function createMispredictionSearch(
-  place: InputSlot<ImagesRecord>,
-  data: (index: number) => Promise<Float32Array>,
+  slot: InputSlot<ImagesRecord>,
+  readItem: (index: number) => Promise<Float32Array>,
   isPaused: () => boolean,
 ) {
   const isRunning = signal(false);
@@ -43,33 +43,33 @@ export function createMispredictionSearch(
     turn += 1;
     if (!isRunning.peek()) return;
     isRunning.value = false;
-    place.markStill();
+    slot.reportNoMoreInputs();
   };
   const nameOf = (label: number): string => {
-    const name = place.state.sourceControls.peek()?.classes[label] ?? "";
+    const name = slot.state.sourceControls.peek()?.classes[label] ?? "";
     return name === "" ? `${label}` : `${name} (${label})`;
   };
 
   const go = async (labels: readonly number[], value: Value): Promise<void> => {
     const mine = turn;
-    const { source: first } = place;
+    const { source: first } = slot;
     let source = first;
     const labelled = labels.filter((label) => label >= 0).length;
     for (let looked = 1; looked <= first.count; looked++) {
       source = { ...source, index: nextItem(source, 1) };
       const label = labels[source.index] ?? -1;
       if (label < 0) continue;
-      const found = await data(source.index);
+      const found = await readItem(source.index);
       if (mine !== turn) return;
-      await place.feed({ data: found }, place.source, () => isRunning.peek());
-      const session = place.state.session.peek();
+      await slot.feed({ data: found }, slot.source, () => isRunning.peek());
+      const session = slot.state.session.peek();
       if (mine !== turn || session === null) break;
       const scores = (await session.read(value.key)).subarray(0, value.nchw[1]);
       if (mine !== turn) break;
       const said = argmax(scores);
       if (said !== label) {
         text.value = `Item ${source.index}: predicted ${said < 0 ? "NaN" : nameOf(said)}, labelled ${nameOf(label)}.`;
-        place.change({ index: source.index });
+        slot.change({ index: source.index });
         stop();
         return;
       }
@@ -86,14 +86,14 @@ export function createMispredictionSearch(
     stop,
     /** The search controls; undefined without labels or a matching output. */
     of(labels: readonly number[]): MispredictionSearch | undefined {
-      const value = findScores(place, labels);
+      const value = findScores(slot, labels);
       if (value === undefined || !labels.some((label) => label >= 0)) return undefined;
       return {
         isRunning,
         text,
         start() {
           if (isRunning.peek()) return;
-          if (!isPaused()) place.change({ playing: false });
+          if (!isPaused()) slot.change({ playing: false });
           turn += 1;
           isRunning.value = true;
           text.value = "Searching for the next wrong prediction…";

@@ -32,17 +32,17 @@ export function noiseArray(count: number, seed: number, mean: number, std: numbe
 /** Seeds wrap around at the number of seeds that Python accepts. */
 const SEED_COUNT = 2 ** 31;
 
-const openNoise: OpenSource<NoiseRecord> = (place) => {
-  const count = elementCount(place.input);
+const openNoise: OpenSource<NoiseRecord> = (slot) => {
+  const count = elementCount(slot.input);
   const feed = (): void => {
-    const { source } = place;
+    const { source } = slot;
     const data = noiseArray(count, source.seed, source.mean, source.std);
-    void place.feed({ data }, source, () => false);
+    void slot.feed({ data }, source, () => false);
   };
   const step = (by: number): void => {
-    place.change({ seed: (place.source.seed + by + SEED_COUNT) % SEED_COUNT });
+    slot.change({ seed: (slot.source.seed + by + SEED_COUNT) % SEED_COUNT });
   };
-  place.updateControls({ step });
+  slot.updateControls({ step });
   feed();
   return { update: feed, start: () => undefined, stop: () => undefined, dispose: () => undefined };
 };

@@ -4,17 +4,22 @@ import type { OpenSource } from "./input_slot.ts";
 import { makeSource, sourceFiles } from "./local_sources.ts";
 import { decodePicture } from "./picture_decoder.ts";
 import type { PictureRecord } from "./records.ts";
-import { acceptsPictures, CHOOSE_ANOTHER, pythonString, type SourceKind } from "./source_kind.ts";
+import {
+  acceptsPictures,
+  CHOOSE_ANOTHER_TEXT,
+  pythonString,
+  type SourceKind,
+} from "./source_kind.ts";
 
-const openPicture: OpenSource<PictureRecord> = (place) => {
+const openPicture: OpenSource<PictureRecord> = (slot) => {
   let shown: ImageBitmap | undefined;
   let asked = 0;
   let closed = false;
 
   const feed = async (): Promise<void> => {
     if (shown === undefined) return;
-    const { source } = place;
-    await place.feed({ picture: shown }, source, () => false);
+    const { source } = slot;
+    await slot.feed({ picture: shown }, source, () => false);
   };
   const show = async (file: Blob): Promise<void> => {
     asked += 1;
@@ -27,24 +32,24 @@ const openPicture: OpenSource<PictureRecord> = (place) => {
       }
       const before = shown;
       shown = found;
-      place.updateControls({ picture: found });
+      slot.updateControls({ picture: found });
       await feed();
       before?.close();
     } catch (error) {
       if (mine !== asked) return;
       // The previous picture stays the input; it must not be shown under this file's name.
-      place.updateControls({ picture: null });
-      place.fail("damaged", error);
+      slot.updateControls({ picture: null });
+      slot.fail("damaged", error);
     }
   };
   const openFile = (file: Blob, title: string): void => {
-    const { kind, input } = place.source;
-    const next = makeSource(kind, input, { owner: place.feeder.page, title });
+    const { kind, input } = slot.source;
+    const next = makeSource(kind, input, { owner: slot.feeder.pageId, title });
     sourceFiles.set(next, file);
-    place.state.source.value = next;
+    slot.state.source.value = next;
   };
-  place.updateControls({ openFile });
-  const first = sourceFiles.get(place.source);
+  slot.updateControls({ openFile });
+  const first = sourceFiles.get(slot.source);
   if (first !== undefined) void show(first);
 
   return {
@@ -69,7 +74,7 @@ export const picture = {
   failures: {
     damaged: [
       "This browser can’t show the picture",
-      `The file is damaged, or the browser doesn’t support its format. Save it as PNG or JPEG, or ${CHOOSE_ANOTHER}.`,
+      `The file is damaged, or the browser doesn’t support its format. Save it as PNG or JPEG, or ${CHOOSE_ANOTHER_TEXT}.`,
     ],
   },
   accepts: acceptsPictures,

@@ -8,7 +8,7 @@ const PNG_SIGNATURE = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a];
 /** Without a profile, browsers convert colours by these chunks, each differently; Pillow ignores them. */
 const COLOR_CHUNKS = ["gAMA", "cHRM", "cICP", "mDCV", "cLLI"];
 /** The EXIF orientation tag. */
-const ORIENTATION = 0x0112;
+const ORIENTATION_TAG = 0x0112;
 
 /**
  * Decode the first image of a file to a bitmap without premultiplied alpha. Rejects if the browser cannot decode it.
@@ -20,13 +20,13 @@ export async function decodePicture(file: Blob): Promise<ImageBitmap> {
   if (PNG_SIGNATURE.every((byte, k) => bytes[k] === byte))
     return makeBitmap([...stripColorChunks(bytes)], type);
   if (text(0) !== "RIFF" || text(8) !== "WEBP") return makeBitmap([bytes], type);
-  const orientation = extractOrientation(bytes);
+  const orientation = takeWebpOrientation(bytes);
   const found = await makeBitmap([bytes], type);
   return orientation > 1 && orientation <= 8 ? applyOrientation(found, orientation) : found;
 }
 
-async function makeBitmap(parts: Bytes[], type: string): Promise<ImageBitmap> {
-  const found = await createImageBitmap(new Blob(parts, { type }), {
+async function makeBitmap(chunks: Bytes[], type: string): Promise<ImageBitmap> {
+  const found = await createImageBitmap(new Blob(chunks, { type }), {
     imageOrientation: "from-image",
     premultiplyAlpha: "none",
     colorSpaceConversion: "default",
@@ -53,13 +53,13 @@ function* stripColorChunks(bytes: Bytes): Generator<Bytes> {
 }
 
 /** Read a WebP file's EXIF orientation and hide the chunk: only some browsers apply it. */
-function extractOrientation(bytes: Bytes): number {
+function takeWebpOrientation(bytes: Bytes): number {
   const view = new DataView(bytes.buffer);
   for (let at = 12; at + 8 <= bytes.length; ) {
     const size = view.getUint32(at + 4, true);
     if (view.getUint32(at) === 0x45584946) {
       view.setUint32(at, 0x4a554e4b); // "EXIF" becomes "JUNK"
-      return readOrientation(bytes.subarray(at + 8, at + 8 + size));
+      return readExifOrientation(bytes.subarray(at + 8, at + 8 + size));
     }
     at += 8 + size + (size % 2);
   }
@@ -67,7 +67,7 @@ function extractOrientation(bytes: Bytes): number {
 }
 
 /** The orientation in EXIF data, which have the format of a TIFF file; 1 if absent. */
-function readOrientation(exif: Bytes): number {
+function readExifOrientation(exif: Bytes): number {
   const start = exif[0] === 0x45 ? 6 : 0; // some writers prepend "Exif\0\0"
   const view = new DataView(exif.buffer, exif.byteOffset + start, exif.byteLength - start);
   try {
@@ -76,7 +76,7 @@ function readOrientation(exif: Bytes): number {
     const count = view.getUint16(first, little);
     for (let k = 0; k < count; k++) {
       const at = first + 2 + 12 * k;
-      if (view.getUint16(at, little) === ORIENTATION) return view.getUint16(at + 8, little);
+      if (view.getUint16(at, little) === ORIENTATION_TAG) return view.getUint16(at + 8, little);
     }
   } catch {
     // Truncated data have no orientation.

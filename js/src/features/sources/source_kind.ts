@@ -56,6 +56,6 @@ export interface SourceKind<S extends Source> {
   readonly openWithoutInput?: (state: ViewerState, source: S) => SourceInstance<S>;
 }
 
-export const CHOOSE_ANOTHER = "choose another source";
+export const CHOOSE_ANOTHER_TEXT = "choose another source";
 export const acceptsPictures = ({ fit }: Input): boolean => fit !== "";
 export const pythonString = (text: string): string => JSON.stringify(text);

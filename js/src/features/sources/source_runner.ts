@@ -30,8 +30,8 @@ const NO_CONTROLS: SourceControls = {
 };
 
 /** Whether another page has the source's pictures. */
-const isOnOtherPage = ({ kind, owner }: Source, { page }: Feeder): boolean =>
-  OF_ONE_PAGE.includes(kind) && owner !== "" && owner !== page;
+const isOnOtherPage = ({ kind, owner }: Source, { pageId }: Feeder): boolean =>
+  OF_ONE_PAGE.includes(kind) && owner !== "" && owner !== pageId;
 
 /** The identity of a run: when it changes, another source instance is opened. */
 function runKey(source: Source, feeder: Feeder, input: Input | undefined): string {
@@ -100,8 +100,8 @@ export const runSources = (state: ViewerState): (() => void) => {
 interface SourceRun {
   readonly key: string;
   update(source: Source): void;
-  /** Update the visibility of the views; `gone`: no view is left. */
-  setVisibility(seen: boolean, gone: boolean): void;
+  /** Update the visibility of the views; `areViewsClosed`: no view is left. */
+  setVisibility(isVisible: boolean, areViewsClosed: boolean): void;
   dispose(): void;
 }
 
@@ -109,11 +109,11 @@ function startRun(
   key: string,
   state: ViewerState,
   feeder: Feeder,
-  first: Source,
+  initialSource: Source,
   input: Input | undefined,
-  sight: boolean,
+  isVisible: boolean,
 ): SourceRun {
-  const kind = getSourceKind(first);
+  const kind = getSourceKind(initialSource);
   const setStatus = (part: Partial<ViewerState["sourceStatus"]["value"]>): void => {
     state.sourceStatus.value = { ...SOURCE_OFF, ...part };
   };
@@ -123,7 +123,7 @@ function startRun(
     setVisibility: () => undefined,
     dispose,
   });
-  if (isOnOtherPage(first, feeder)) {
+  if (isOnOtherPage(initialSource, feeder)) {
     state.sourceControls.value = NO_CONTROLS;
     state.inputOverride.value = null;
     setStatus({ phase: "elsewhere" });
@@ -134,14 +134,14 @@ function startRun(
   state.sourceControls.value = NO_CONTROLS;
   if (kind.opensDrawer) state.isDrawerOpen.value = true;
   if (kind.openWithoutInput !== undefined)
-    return { key, setVisibility: () => undefined, ...kind.openWithoutInput(state, first) };
+    return { key, setVisibility: () => undefined, ...kind.openWithoutInput(state, initialSource) };
   // The Plan has not arrived yet.
   if (input === undefined || kind.open === undefined) return bare(() => undefined);
-  let source = first;
+  let source = initialSource;
   let closed = false;
   let isPlaying = false;
   let failures = 0;
-  let seen = sight;
+  let seen = isVisible;
   let resting: ReturnType<typeof setTimeout> | undefined;
   const statusReporter = createStatusReporter(state, feeder);
   const place: InputSlot = {
@@ -164,7 +164,7 @@ function startRun(
       state.inputOverride.value = of;
       statusReporter.onFed(follows());
     },
-    markStill: () => {
+    reportNoMoreInputs: () => {
       if (!closed) statusReporter.markStill();
     },
     change(part) {
@@ -248,12 +248,12 @@ function rememberPythonSource({ pythonSources }: ViewerState, source: Source): v
 /** Watch whether any of the Viewer's views is visible; none is after pagehide. */
 function watchVisibility(
   { viewVisibility: views }: ViewerState,
-  tell: (seen: boolean, gone: boolean) => void,
+  onChange: (seen: boolean, gone: boolean) => void,
 ) {
   let left = false;
   const isSeen = (): boolean =>
     !left && !document.hidden && [...views.peek().values()].includes(true);
-  const look = (): void => tell(isSeen(), left || views.peek().size === 0);
+  const look = (): void => onChange(isSeen(), left || views.peek().size === 0);
   const leave = ({ type }: Event): void => {
     left = type === "pagehide";
     look();

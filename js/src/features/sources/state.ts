@@ -24,24 +24,29 @@ export interface SourceStatus {
   /** The error's details, for "Details"; "" if none. */
   readonly detail: string;
   /** Pictures in the last second. */
-  readonly rate: number;
+  readonly picturesPerSecond: number;
 }
 
-export const SOURCE_OFF: SourceStatus = { phase: "off", failure: null, detail: "", rate: 0 };
+export const SOURCE_OFF: SourceStatus = {
+  phase: "off",
+  failure: null,
+  detail: "",
+  picturesPerSecond: 0,
+};
 
 /** A client's services for sources: input overrides, values, blobs, and reports to Python. */
 export interface Feeder {
   /** This page's name, for a source's owner. */
-  readonly page: string;
-  feed(fed: InputOverride | null): Promise<void>;
+  readonly pageId: string;
+  feed(newOverride: InputOverride | null): Promise<void>;
   /** Read the current input, before edits. */
   read(key: string): Promise<Float32Array>;
   /** Fetch a blob from Python or the exported page; rejects if it doesn't arrive. */
   blob(name: string): Promise<Uint8Array<ArrayBuffer>>;
   /** Release a fetched blob, or cancel its request. */
   release(name: string): void;
-  /** Report that a picture was fed; `still`: no other follows automatically. */
-  reportFed(still: boolean, rate: number): void;
+  /** Report that a picture was fed; `isStill`: no other follows automatically. */
+  reportFedInput(isStill: boolean, picturesPerSecond: number): void;
 }
 
 /** The drawer's controls for the current source, provided by the source's code. */
@@ -83,7 +88,7 @@ export interface Pen {
   readonly isEraser: Signal<boolean>;
   /** In the form #rrggbb; grey inputs use white only. */
   readonly color: Signal<string>;
-  readonly strokes: ReadonlySignal<number>;
+  readonly strokeCount: ReadonlySignal<number>;
   begin(x: number, y: number, pressure: number): void;
   move(x: number, y: number, pressure: number): void;
   end(): void;

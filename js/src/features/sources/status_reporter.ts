@@ -21,14 +21,14 @@ export function createStatusReporter({ sourceStatus }: ViewerState, feeder: Feed
     clearTimeout(timer);
     isFinalUnreported = !still;
     lastReportAt = performance.now();
-    feeder.reportFed(still, still ? 0 : times.length);
+    feeder.reportFedInput(still, still ? 0 : times.length);
   };
   const setStatus = (phase: "live" | "still"): void => {
     lastStatusAt = performance.now();
-    const rate = phase === "live" ? times.length : 0;
+    const picturesPerSecond = phase === "live" ? times.length : 0;
     const now = sourceStatus.peek();
-    if (now.phase === phase && now.rate === rate) return;
-    sourceStatus.value = { ...SOURCE_OFF, phase, rate };
+    if (now.phase === phase && now.picturesPerSecond === picturesPerSecond) return;
+    sourceStatus.value = { ...SOURCE_OFF, phase, picturesPerSecond };
   };
 
   return {

@@ -1,18 +1,23 @@
 // Video source: bytes from Python or a file chosen in the page, played muted frame by frame.
 
 import { type FrameLoop, startFrameLoop, trackVideoFrames } from "./frame_loop.ts";
+import { createFramePreview } from "./frame_preview.ts";
 import type { OpenSource } from "./input_slot.ts";
 import { makeSource, sourceFiles } from "./local_sources.ts";
-import { createFramePreview } from "./preview.ts";
 import type { VideoRecord } from "./records.ts";
-import { acceptsPictures, CHOOSE_ANOTHER, pythonString, type SourceKind } from "./source_kind.ts";
+import {
+  acceptsPictures,
+  CHOOSE_ANOTHER_TEXT,
+  pythonString,
+  type SourceKind,
+} from "./source_kind.ts";
 
-const openVideo: OpenSource<VideoRecord> = (place) => {
+const openVideo: OpenSource<VideoRecord> = (slot) => {
   const film = document.createElement("video");
   film.muted = true;
   film.loop = true;
   film.playsInline = true;
-  const preview = createFramePreview(film, place.state.capabilities.peek()?.isSoftware ?? false);
+  const preview = createFramePreview(film, slot.state.capabilities.peek()?.isSoftware ?? false);
   const frames = trackVideoFrames(film);
   let running: FrameLoop | undefined;
   let address = "";
@@ -22,8 +27,8 @@ const openVideo: OpenSource<VideoRecord> = (place) => {
   const feed = async (): Promise<void> => {
     frames.take();
     preview.captureFrame();
-    const { source } = place;
-    await place.feed(
+    const { source } = slot;
+    await slot.feed(
       { picture: preview.element, mirrored: source.mirrored },
       source,
       () => running !== undefined,
@@ -41,7 +46,7 @@ const openVideo: OpenSource<VideoRecord> = (place) => {
     film.src = address;
   };
   film.addEventListener("error", () => {
-    if (address !== "" && !closed) place.fail("damaged", film.error?.message || "it has no frames");
+    if (address !== "" && !closed) slot.fail("damaged", film.error?.message || "it has no frames");
   });
   // Recordings often lack a duration: browsers find it by seeking to the end.
   let measuring = false;
@@ -55,10 +60,10 @@ const openVideo: OpenSource<VideoRecord> = (place) => {
     if (ready || closed) return;
     ready = true;
     if (film.videoWidth === 0) {
-      place.fail("damaged", "it has only sound");
+      slot.fail("damaged", "it has only sound");
       return;
     }
-    place.updateControls({ video: film, preview: preview.element });
+    slot.updateControls({ video: film, preview: preview.element });
     go();
     if (running === undefined) void feed();
   };
@@ -75,7 +80,7 @@ const openVideo: OpenSource<VideoRecord> = (place) => {
 
   const go = (): void => {
     if (!wanted || running !== undefined || !ready || film.videoWidth === 0) return;
-    if (place.source.owner === "") place.change({ owner: place.feeder.page });
+    if (slot.source.owner === "") slot.change({ owner: slot.feeder.pageId });
     void film.play().catch(() => undefined); // paused meanwhile
     running = startFrameLoop(
       () => 0,
@@ -84,35 +89,35 @@ const openVideo: OpenSource<VideoRecord> = (place) => {
     );
   };
 
-  const file = sourceFiles.get(place.source);
+  const file = sourceFiles.get(slot.source);
   if (file !== undefined) show(file);
-  else if (place.source.data !== "") {
-    place.feeder.blob(place.source.data).then(
+  else if (slot.source.data !== "") {
+    slot.feeder.blob(slot.source.data).then(
       (bytes) => {
         if (!closed) show(new Blob([bytes]));
       },
       (error: unknown) => {
-        if (!closed) place.fail("damaged", error);
+        if (!closed) slot.fail("damaged", error);
       },
     );
   }
-  const start = (): void => place.change({ owner: place.feeder.page, playing: true });
+  const start = (): void => slot.change({ owner: slot.feeder.pageId, playing: true });
   const openFile = (chosen: Blob, title: string): void => {
-    const { input, kind, mirrored } = place.source;
+    const { input, kind, mirrored } = slot.source;
     const next = makeSource(kind, input, {
-      owner: place.feeder.page,
+      owner: slot.feeder.pageId,
       playing: true,
       mirrored,
       title,
     });
     sourceFiles.set(next, chosen);
-    place.state.source.value = next;
+    slot.state.source.value = next;
   };
   const step = (by: number): void => {
     // Videos seldom declare a frame rate: assume 25 frames a second.
     film.currentTime = Math.max(0, film.currentTime + by / 25);
   };
-  place.updateControls({ start, openFile, step });
+  slot.updateControls({ start, openFile, step });
 
   return {
     update(source) {
@@ -138,7 +143,7 @@ const openVideo: OpenSource<VideoRecord> = (place) => {
       closed = true;
       frames.stop();
       revokeUrl();
-      place.feeder.release(place.source.data);
+      slot.feeder.release(slot.source.data);
     },
   };
 };
@@ -152,7 +157,7 @@ export const video = {
   failures: {
     damaged: [
       "This browser can’t play the video",
-      `All browsers play WebM with VP8 or VP9, most play MP4 with H.264. Convert the video, or ${CHOOSE_ANOTHER}.`,
+      `All browsers play WebM with VP8 or VP9, most play MP4 with H.264. Convert the video, or ${CHOOSE_ANOTHER_TEXT}.`,
     ],
   },
   accepts: acceptsPictures,

@@ -1,15 +1,20 @@
 // Webcam source: requested only after a click, released while no view is visible, its frames fed as they arrive.
 
 import { type FrameLoop, startFrameLoop, trackVideoFrames } from "./frame_loop.ts";
+import { createFramePreview } from "./frame_preview.ts";
 import type { OpenSource } from "./input_slot.ts";
 import { prefersReducedMotion } from "./local_sources.ts";
-import { createFramePreview } from "./preview.ts";
 import type { WebcamRecord } from "./records.ts";
-import { acceptsPictures, CHOOSE_ANOTHER, pythonString, type SourceKind } from "./source_kind.ts";
+import {
+  acceptsPictures,
+  CHOOSE_ANOTHER_TEXT,
+  pythonString,
+  type SourceKind,
+} from "./source_kind.ts";
 import type { SourceFailure } from "./state.ts";
 
 /** Browser error names and the failure that each means. */
-const FAILURES: Readonly<Record<string, SourceFailure>> = {
+const FAILURE_BY_ERROR_NAME: Readonly<Record<string, SourceFailure>> = {
   NotFoundError: "none",
   DevicesNotFoundError: "none",
   OverconstrainedError: "none",
@@ -24,7 +29,7 @@ const FAILURES: Readonly<Record<string, SourceFailure>> = {
 /** The reason why the browser provides no camera. */
 function cameraFailure(error: unknown): SourceFailure {
   const { name, message } = error instanceof Error ? error : new Error(String(error));
-  const failure = FAILURES[name] ?? "taken";
+  const failure = FAILURE_BY_ERROR_NAME[name] ?? "taken";
   return failure === "denied" && (isCameraBlocked() || /policy/i.test(message))
     ? "framed"
     : failure;
@@ -48,11 +53,11 @@ async function whenFrameReady(video: HTMLVideoElement): Promise<void> {
   await new Promise((resolve) => video.addEventListener("loadeddata", resolve, { once: true }));
 }
 
-const openWebcam: OpenSource<WebcamRecord> = (place) => {
+const openWebcam: OpenSource<WebcamRecord> = (slot) => {
   const video = document.createElement("video");
   video.muted = true;
   video.playsInline = true;
-  const seen = createFramePreview(video, place.state.capabilities.peek()?.isSoftware ?? false);
+  const seen = createFramePreview(video, slot.state.capabilities.peek()?.isSoftware ?? false);
   let stream: MediaStream | undefined;
   let frames: ReturnType<typeof trackVideoFrames> | undefined;
   let running: FrameLoop | undefined;
@@ -65,8 +70,8 @@ const openWebcam: OpenSource<WebcamRecord> = (place) => {
   const feed = (): Promise<void> => {
     frames?.take();
     seen.captureFrame();
-    const { source } = place;
-    return place.feed(
+    const { source } = slot;
+    return slot.feed(
       { picture: seen.element, mirrored: source.mirrored },
       source,
       () => running !== undefined,
@@ -74,7 +79,7 @@ const openWebcam: OpenSource<WebcamRecord> = (place) => {
   };
 
   const closeStream = (): void => {
-    if (stream !== undefined) place.updateControls({ video: null, preview: null });
+    if (stream !== undefined) slot.updateControls({ video: null, preview: null });
     requestNumber += 1;
     frames?.stop();
     frames = undefined;
@@ -91,19 +96,19 @@ const openWebcam: OpenSource<WebcamRecord> = (place) => {
     closeStream();
     const mine = requestNumber;
     failed = false;
-    facing = place.source.faces;
+    facing = slot.source.faces;
     const fail = (failure: SourceFailure, detail: unknown): void => {
       failed = true;
       void running?.stop();
       running = undefined;
       closeStream();
-      place.fail(failure, detail);
+      slot.fail(failure, detail);
     };
     if (!window.isSecureContext || navigator.mediaDevices === undefined) {
       fail("insecure", `This page is at ${location.origin}.`);
       return;
     }
-    place.setPhase("asking");
+    slot.setPhase("asking");
     try {
       const found = await navigator.mediaDevices.getUserMedia({
         video: { facingMode: facing },
@@ -118,7 +123,7 @@ const openWebcam: OpenSource<WebcamRecord> = (place) => {
       if (track !== undefined) track.onended = () => fail("lost", "The camera’s stream has ended.");
       video.srcObject = found;
       frames = trackVideoFrames(video);
-      place.updateControls({ video, preview: seen.element });
+      slot.updateControls({ video, preview: seen.element });
       await whenFrameReady(video);
       if (mine !== requestNumber) return;
       go();
@@ -151,23 +156,23 @@ const openWebcam: OpenSource<WebcamRecord> = (place) => {
     });
   };
 
-  const isMine = (): boolean => place.source.owner === place.feeder.page;
+  const isMine = (): boolean => slot.source.owner === slot.feeder.pageId;
   const begin = (): void => {
     failed = false;
     if (isMine()) {
       void open();
-      if (!place.source.playing && !prefersReducedMotion()) place.change({ playing: true });
-    } else place.change({ owner: place.feeder.page, playing: !prefersReducedMotion() });
+      if (!slot.source.playing && !prefersReducedMotion()) slot.change({ playing: true });
+    } else slot.change({ owner: slot.feeder.pageId, playing: !prefersReducedMotion() });
   };
-  place.updateControls({ start: begin });
+  slot.updateControls({ start: begin });
 
   const update = (): void => {
     if (closed) return;
     if (!isMine()) {
       closeStream();
-      place.state.isDrawerOpen.value = true; // the drawer has the start button
-      place.setPhase("waiting");
-    } else if (!failed && facing !== place.source.faces) void open();
+      slot.state.isDrawerOpen.value = true; // the drawer has the start button
+      slot.setPhase("waiting");
+    } else if (!failed && facing !== slot.source.faces) void open();
     else if (stream !== undefined && running === undefined) void feed(); // mirroring changed
   };
   update();
@@ -199,23 +204,26 @@ export const webcam = {
       !mirrored && "mirrored=False",
     ),
   failures: {
-    none: ["No camera found", `Plug one in and start it again, or ${CHOOSE_ANOTHER}.`],
+    none: ["No camera found", `Plug one in and start it again, or ${CHOOSE_ANOTHER_TEXT}.`],
     denied: [
       "The browser denied access to the camera",
-      `Allow it in the address bar, or ${CHOOSE_ANOTHER}.`,
+      `Allow it in the address bar, or ${CHOOSE_ANOTHER_TEXT}.`,
     ],
-    insecure: ["Cameras need https or localhost", `This page uses neither; ${CHOOSE_ANOTHER}.`],
+    insecure: [
+      "Cameras need https or localhost",
+      `This page uses neither; ${CHOOSE_ANOTHER_TEXT}.`,
+    ],
     taken: [
       "Another program uses the camera",
-      `Close that program and start the camera again, or ${CHOOSE_ANOTHER}.`,
+      `Close that program and start the camera again, or ${CHOOSE_ANOTHER_TEXT}.`,
     ],
     framed: [
       "The embedding page blocks camera access",
-      `Its frame lacks allow="camera". Open this page in its own tab, or ${CHOOSE_ANOTHER}.`,
+      `Its frame lacks allow="camera". Open this page in its own tab, or ${CHOOSE_ANOTHER_TEXT}.`,
     ],
     lost: [
       "The camera stopped",
-      `It was unplugged, or the browser stopped it. Start it again, or ${CHOOSE_ANOTHER}.`,
+      `It was unplugged, or the browser stopped it. Start it again, or ${CHOOSE_ANOTHER_TEXT}.`,
     ],
   },
   accepts: acceptsPictures,

@@ -2,7 +2,7 @@
 // Python, which acknowledges it by number. Changes by Python or another page arrive with a LessonSnapshot; changes of
 // this page that Python had not acknowledged by then are reapplied to it.
 import { effect, type ReadonlySignal, signal, untracked } from "@preact/signals";
-import { joinChunks, splitChunks } from "../../chunks.ts";
+import { joinChunks, splitChunks } from "../../binary_chunks.ts";
 import { CHUNK } from "../../messages.ts";
 import type { ViewerState } from "../../state.ts";
 import { applyChange, EMPTY_LESSON, type Lesson } from "./lesson_changes.ts";
@@ -20,7 +20,7 @@ export interface ChangeLogEvents {
   /** Another lesson has started: discard all data of the previous one. */
   onReset(): void;
   /** A LessonSnapshot has arrived: fetch the blobs that it lists while `isWanted()` holds. */
-  onSnapshot(listed: Lesson, isWanted: () => boolean): Promise<void>;
+  onSnapshot(snapshotLesson: Lesson, isWanted: () => boolean): Promise<void>;
   onError(text: string): void;
 }
 
@@ -40,7 +40,7 @@ export function createChangeLog(state: ViewerState, events: ChangeLogEvents): Ch
   let syncedVersion = "";
 
   const record = () => state.teaching.peek();
-  const page = (): string => state.feeder.peek()?.page ?? "";
+  const page = (): string => state.feeder.peek()?.pageId ?? "";
   const show = (): void => {
     lesson.value = pending.reduce((all, { change }) => applyChange(all, change), base);
   };

@@ -1,6 +1,6 @@
 // Teaching: a classifier that learns from examples in this page.
-import { fieldOf } from "../../unknown_field.ts";
-import { type Feature, STAGE_KEYS } from "../feature.ts";
+import { readField } from "../../unvalidated_field.ts";
+import { type Feature, STAGE_KEY_BINDINGS } from "../feature.ts";
 import type { TeachingRecord } from "./records.ts";
 import { teachingState } from "./state.ts";
 import style from "./views/style.css";
@@ -13,7 +13,7 @@ export const teaching: Feature = {
     {
       names: ["_teaching"],
       apply(value) {
-        state.teaching.value = fieldOf(value, "id") ? (value as TeachingRecord) : null;
+        state.teaching.value = readField(value, "id") ? (value as TeachingRecord) : null;
       },
     },
   ],
@@ -35,7 +35,7 @@ export const teaching: Feature = {
       component: TeachView,
       before: "profile",
       available: (_, { teaching }) => teaching.value !== null,
-      keys: STAGE_KEYS,
+      keyBindings: STAGE_KEY_BINDINGS,
     },
   ],
   styles: [style],

@@ -1,7 +1,7 @@
 // Feature extraction: reads the input and its features, from the current run or, for other pictures, from a forked
 // session.
 import { pageStore } from "../../engine/page_store.ts";
-import { beforeKey } from "../../plan/derived_values.ts";
+import { beforeEditsKey } from "../../plan/derived_values.ts";
 import type { ImageSource, Session } from "../../plan/runtime.ts";
 import type { ViewerState } from "../../state.ts";
 import type { TeachingRecord } from "./records.ts";
@@ -36,7 +36,7 @@ const toBytes = (numbers: Float32Array): Uint8Array<ArrayBuffer> =>
 export async function readSample(session: Session, record: TeachingRecord): Promise<Sample | null> {
   for (let tries = 0; tries < 4; tries++) {
     const before = session.sequence;
-    const asked = [record.layer, beforeKey(record.input)].map((key) => session.read(key));
+    const asked = [record.layer, beforeEditsKey(record.input)].map((key) => session.read(key));
     const [value, input] = await Promise.all(asked);
     if (value === undefined || input === undefined || session.sequence !== before) continue;
     return { features: pooledFeatures(record, value), picture: toBytes(input) };
@@ -45,7 +45,7 @@ export async function readSample(session: Session, record: TeachingRecord): Prom
 }
 
 /** The array that one of the reader's edits injects. */
-function injectedArray(hash: string): Float32Array {
+function getInjectedArray(hash: string): Float32Array {
   const data = pageStore().get(hash);
   return data === undefined
     ? new Float32Array()
@@ -61,7 +61,7 @@ export async function withForkedSession<T>(
   if (open === null) throw new Error("the network has not loaded");
   const session = await open();
   try {
-    await session.setEdits(state.presentEdits.peek().edits, injectedArray);
+    await session.setEdits(state.currentEdits.peek().edits, getInjectedArray);
     return await work(session);
   } finally {
     session.dispose();

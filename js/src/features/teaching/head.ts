@@ -16,14 +16,14 @@ const ARMIJO_FACTOR = 1e-4;
 /** Called often; a returned promise is awaited, which yields to the page. */
 export type YieldIfDue = () => Promise<void> | undefined;
 
-interface HeadProblem {
+interface HeadFitData {
   /** Standardised features, (examples, features). */
-  readonly standardized: Float64Array;
+  readonly standardizedFeatures: Float64Array;
   readonly labels: readonly number[];
   /** The weight of each example in the loss. */
   readonly exampleWeights: Float64Array;
-  readonly classes: number;
-  readonly features: number;
+  readonly classCount: number;
+  readonly featureCount: number;
 }
 
 /** The probability of each class. */
@@ -57,11 +57,11 @@ export function heldOutMask(labels: readonly number[]): boolean[] {
 export async function fitHead(
   features: readonly Float32Array[],
   labels: readonly number[],
-  classes: number,
+  classCount: number,
   yieldIfDue: YieldIfDue,
 ): Promise<LinearHead> {
   const count = features[0]?.length ?? 0;
-  const exampleWeights = balancedWeights(labels, classes);
+  const exampleWeights = balancedExampleWeights(labels, classCount);
   const mean = new Float64Array(count);
   const scale = new Float64Array(count);
   for (const [n, x] of features.entries()) {
@@ -76,18 +76,18 @@ export async function fitHead(
   const least = (LEAST_VARIANCE * scale.reduce((sum, one) => sum + one, 0)) / count;
   for (let f = 0; f < count; f++)
     scale[f] = 1 / ((Math.sqrt((scale[f] ?? 0) + least) || 1) * Math.sqrt(count));
-  const standardized = new Float64Array(features.length * count);
+  const standardizedFeatures = new Float64Array(features.length * count);
   for (const [n, x] of features.entries())
     for (let f = 0; f < count; f++)
-      standardized[n * count + f] = ((x[f] ?? 0) - (mean[f] ?? 0)) * (scale[f] ?? 0);
+      standardizedFeatures[n * count + f] = ((x[f] ?? 0) - (mean[f] ?? 0)) * (scale[f] ?? 0);
   const found = await minimize(
-    { standardized, labels, exampleWeights, classes, features: count },
+    { standardizedFeatures, labels, exampleWeights, classCount, featureCount: count },
     yieldIfDue,
   );
-  const weight = new Float32Array(classes * count);
-  const shift = found.slice(classes * count);
+  const weight = new Float32Array(classCount * count);
+  const shift = found.slice(classCount * count);
   // A constant added to all biases has no effect: centring makes the bias unique.
-  const middle = shift.reduce((sum, one) => sum + one, 0) / classes;
+  const middle = shift.reduce((sum, one) => sum + one, 0) / classCount;
   const bias = Float32Array.from(shift, (one, k) => {
     let sum = one - middle;
     for (let f = 0; f < count; f++) {
@@ -101,10 +101,10 @@ export async function fitHead(
 }
 
 /** Weight the classes equally, whatever their number of examples. */
-function balancedWeights(labels: readonly number[], classes: number): Float64Array {
-  const counts = new Float64Array(classes);
+function balancedExampleWeights(labels: readonly number[], classCount: number): Float64Array {
+  const counts = new Float64Array(classCount);
   for (const label of labels) counts[label] = (counts[label] ?? 0) + 1;
-  return Float64Array.from(labels, (label) => 1 / (classes * (counts[label] ?? 1)));
+  return Float64Array.from(labels, (label) => 1 / (classCount * (counts[label] ?? 1)));
 }
 
 function softmax(logits: Float64Array): void {
@@ -117,26 +117,26 @@ function softmax(logits: Float64Array): void {
   for (let k = 0; k < logits.length; k++) logits[k] = (logits[k] ?? 0) / sum;
 }
 
-/** Return the loss at `at` (weights, then biases) and write its gradient to `gradient`. */
+/** Return the loss at `parameters` (weights, then biases) and write its gradient to `gradient`. */
 async function lossAndGradient(
-  { standardized, labels, exampleWeights, classes, features }: HeadProblem,
-  at: Float64Array,
+  { standardizedFeatures, labels, exampleWeights, classCount, featureCount }: HeadFitData,
+  parameters: Float64Array,
   gradient: Float64Array,
   yieldIfDue: YieldIfDue,
 ): Promise<number> {
-  const weights = classes * features;
+  const weights = classCount * featureCount;
   let sum = 0;
   gradient.fill(0);
-  const logits = new Float64Array(classes);
+  const logits = new Float64Array(classCount);
   for (const [n, label] of labels.entries()) {
     const wait = yieldIfDue();
     if (wait !== undefined) await wait;
-    const row = n * features;
-    for (let k = 0; k < classes; k++) {
-      const from = k * features;
-      let logit = at[weights + k] as number;
-      for (let f = 0; f < features; f++)
-        logit += (at[from + f] as number) * (standardized[row + f] as number);
+    const row = n * featureCount;
+    for (let k = 0; k < classCount; k++) {
+      const from = k * featureCount;
+      let logit = parameters[weights + k] as number;
+      for (let f = 0; f < featureCount; f++)
+        logit += (parameters[from + f] as number) * (standardizedFeatures[row + f] as number);
       logits[k] = logit;
     }
     // log Σ exp, which is exact even if the correct class is nearly certain.
@@ -146,17 +146,17 @@ async function lossAndGradient(
     const share = exampleWeights[n] as number;
     sum += share * (top - right + Math.log(all));
     softmax(logits);
-    for (let k = 0; k < classes; k++) {
+    for (let k = 0; k < classCount; k++) {
       const error = share * ((logits[k] as number) - (k === label ? 1 : 0));
-      const from = k * features;
-      for (let f = 0; f < features; f++)
+      const from = k * featureCount;
+      for (let f = 0; f < featureCount; f++)
         gradient[from + f] =
-          (gradient[from + f] as number) + error * (standardized[row + f] as number);
+          (gradient[from + f] as number) + error * (standardizedFeatures[row + f] as number);
       gradient[weights + k] = (gradient[weights + k] as number) + error;
     }
   }
   for (let k = 0; k < weights; k++) {
-    const weight = at[k] as number;
+    const weight = parameters[k] as number;
     sum += (PENALTY / 2) * weight * weight;
     gradient[k] = (gradient[k] as number) + PENALTY * weight;
   }
@@ -164,11 +164,11 @@ async function lossAndGradient(
 }
 
 /** Minimise the loss by L-BFGS, starting from zero. */
-async function minimize(problem: HeadProblem, yieldIfDue: YieldIfDue): Promise<Float64Array> {
-  const size = problem.classes * (problem.features + 1);
+async function minimize(fitData: HeadFitData, yieldIfDue: YieldIfDue): Promise<Float64Array> {
+  const size = fitData.classCount * (fitData.featureCount + 1);
   let at = new Float64Array(size);
   let gradient = new Float64Array(size);
-  let value = await lossAndGradient(problem, at, gradient, yieldIfDue);
+  let value = await lossAndGradient(fitData, at, gradient, yieldIfDue);
   const steps: { s: Float64Array; y: Float64Array; rho: number }[] = [];
   for (let round = 0; round < MOST_ROUNDS && maxAbs(gradient) > GRADIENT; round++) {
     const direction = lbfgsDirection(gradient, steps);
@@ -186,7 +186,7 @@ async function minimize(problem: HeadProblem, yieldIfDue: YieldIfDue): Promise<F
       const there = new Float64Array(size);
       for (let k = 0; k < size; k++)
         there[k] = (at[k] as number) + length * (direction[k] as number);
-      const found = await lossAndGradient(problem, there, nextSlope, yieldIfDue);
+      const found = await lossAndGradient(fitData, there, nextSlope, yieldIfDue);
       // Near the optimum, loss differences are below rounding error: compare gradient norms instead.
       const flat = Math.abs(found - value) <= 1e-13 * Math.abs(value);
       const less = found <= value + ARMIJO_FACTOR * length * directionalDerivative;
@@ -238,8 +238,9 @@ function dot(a: Float64Array, b: Float64Array): number {
   return sum;
 }
 
-function addScaled(to: Float64Array, what: Float64Array, times: number): void {
-  for (let k = 0; k < to.length; k++) to[k] = (to[k] as number) + times * (what[k] as number);
+function addScaled(target: Float64Array, vector: Float64Array, factor: number): void {
+  for (let k = 0; k < target.length; k++)
+    target[k] = (target[k] as number) + factor * (vector[k] as number);
 }
 
 const difference = (a: Float64Array, b: Float64Array): Float64Array =>

@@ -12,12 +12,12 @@ export interface BusyStatus {
 }
 
 export interface TrainedHead {
-  readonly linear: LinearHead;
+  readonly linearHead: LinearHead;
   /** Correct predictions on the training examples. */
-  readonly right: number;
+  readonly correctCount: number;
   /** Correct predictions on the last fifth of each class, by a head trained on the other examples. */
-  readonly heldRight: number;
-  readonly heldCount: number;
+  readonly heldOutCorrectCount: number;
+  readonly heldOutCount: number;
 }
 
 /** Thrown when another training replaces this one. */
@@ -27,7 +27,7 @@ export class TrainingSuperseded extends Error {}
 export async function trainHead(
   features: readonly Float32Array[],
   labels: readonly number[],
-  classes: number,
+  classCount: number,
   isWanted: () => boolean,
 ): Promise<TrainedHead> {
   let slice = performance.now();
@@ -45,7 +45,7 @@ export async function trainHead(
     fitHead(
       which.map((k) => features[k] ?? new Float32Array()),
       which.map((k) => labels[k] ?? 0),
-      classes,
+      classCount,
       breathe,
     );
   const rights = (by: LinearHead, which: readonly number[]): number =>
@@ -54,9 +54,14 @@ export async function trainHead(
   const all = [...labels.keys()];
   const held = heldOutMask(labels);
   const tested = all.filter((k) => held[k]);
-  const linear = await fitted(all);
-  const without = tested.length > 0 ? await fitted(all.filter((k) => !held[k])) : linear;
+  const linearHead = await fitted(all);
+  const without = tested.length > 0 ? await fitted(all.filter((k) => !held[k])) : linearHead;
   if (!isWanted()) throw new TrainingSuperseded();
-  const heldCount = tested.length;
-  return { linear, right: rights(linear, all), heldRight: rights(without, tested), heldCount };
+  const heldOutCount = tested.length;
+  return {
+    linearHead,
+    correctCount: rights(linearHead, all),
+    heldOutCorrectCount: rights(without, tested),
+    heldOutCount,
+  };
 }

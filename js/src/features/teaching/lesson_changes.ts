@@ -26,13 +26,13 @@ export const EMPTY_LESSON: Lesson = { classes: [], examples: [], head: null };
 
 /** A change with empty values in the fields it doesn't need. */
 export const makeChange = (
-  part: Pick<LessonChange, "kind" | "id"> & Partial<LessonChange>,
+  changeFields: Pick<LessonChange, "kind" | "id"> & Partial<LessonChange>,
 ): LessonChange => ({
   class_id: "",
   text: "",
   version: null,
   head: null,
-  ...part,
+  ...changeFields,
 });
 
 export function applyChange(lesson: Lesson, change: LessonChange): Lesson {

@@ -29,12 +29,12 @@ function toChannelsLast(picture: Uint8Array, [channels, height, width]: Teaching
 export function serializeLesson(
   record: TeachingRecord,
   { classes, examples, head }: Lesson,
-  data: ReadonlyMap<string, Sample>,
+  samples: ReadonlyMap<string, Sample>,
   linear: LinearHead | null,
 ): Uint8Array<ArrayBuffer> {
   const [channels, height, width] = record.shape;
   const numbers = new Map(classes.map(({ id }, k) => [id, k]));
-  const own = examples.filter(({ id }) => data.has(id));
+  const own = examples.filter(({ id }) => samples.has(id));
   const networks: FeatureVersion[] = [];
   const of = own.map(({ version }) => {
     const words = JSON.stringify(version);
@@ -45,7 +45,7 @@ export function serializeLesson(
   const pictures = new Uint8Array(own.length * size);
   const features = new Float32Array(own.length * record.feature_count);
   for (const [k, { id }] of own.entries()) {
-    const sample = data.get(id);
+    const sample = samples.get(id);
     if (sample === undefined) continue;
     pictures.set(toChannelsLast(sample.picture, record.shape), k * size);
     features.set(sample.features, k * record.feature_count);
@@ -84,11 +84,19 @@ export interface SavedLesson {
   /** Class names. */
   readonly classes: readonly string[];
   /** `of`: the index of the example's class. */
-  readonly examples: readonly { of: number; sample: Sample; network: FeatureVersion }[];
-  readonly head: { classes: readonly number[]; told: readonly number[]; linear: LinearHead } | null;
+  readonly examples: readonly {
+    classIndex: number;
+    sample: Sample;
+    featureVersion: FeatureVersion;
+  }[];
+  readonly head: {
+    classes: readonly number[];
+    accuracyCounts: readonly number[];
+    linear: LinearHead;
+  } | null;
 }
 
-const NOT_A_LESSON = "it is not an nbglcnn lesson file";
+const NOT_A_LESSON_TEXT = "it is not an nbglcnn lesson file";
 
 /**
  * Parse a lesson file. Throws an error with a message if the file is no lesson, or if its pictures or features don't
@@ -109,7 +117,7 @@ export function parseLesson(record: TeachingRecord, file: Uint8Array<ArrayBuffer
       Object.assign(words, { [name]: JSON.parse(text) });
     tensors = new Map(deserializeTensors(file).map((tensor) => [tensor.name, tensor]));
   } catch {
-    throw new Error(NOT_A_LESSON);
+    throw new Error(NOT_A_LESSON_TEXT);
   }
   const bytes = (name: string) => new Uint8Array(tensors.get(name)?.data ?? []).buffer;
   const floats = (name: string) => new Float32Array(bytes(name));
@@ -118,7 +126,7 @@ export function parseLesson(record: TeachingRecord, file: Uint8Array<ArrayBuffer
   const features = floats("features");
   const { classes, networks, of, head, told: accuracyCounts = [] } = words;
   if (pictures === undefined || classes === undefined || of === undefined)
-    throw new Error(NOT_A_LESSON);
+    throw new Error(NOT_A_LESSON_TEXT);
   if (classes.length > MOST_CLASSES)
     throw new Error(`it has ${classes.length} classes; the limit is ${MOST_CLASSES}`);
   if (labels.length > MOST_EXAMPLES)
@@ -140,9 +148,9 @@ export function parseLesson(record: TeachingRecord, file: Uint8Array<ArrayBuffer
       (_, at) => pictures.data[k * size + (at % places) * channels + Math.floor(at / places)] ?? 0,
     );
     const own = features.slice(k * record.feature_count, (k + 1) * record.feature_count);
-    return [{ of: label, network, sample: { features: own, picture } }];
+    return [{ classIndex: label, featureVersion: network, sample: { features: own, picture } }];
   });
   const linear = { weight: floats("weight"), bias: floats("bias") };
   const fits = head !== undefined && linear.weight.length === head.length * record.feature_count;
-  return { classes, examples, head: fits ? { classes: head, told: accuracyCounts, linear } : null };
+  return { classes, examples, head: fits ? { classes: head, accuracyCounts, linear } : null };
 }

@@ -26,18 +26,18 @@ import {
 } from "./records.ts";
 
 /** Maximum number of concurrent blob requests. */
-const MAX_CONCURRENT = 8;
+const MAX_CONCURRENT_REQUESTS = 8;
 
 export interface LessonStore {
   readonly lesson: ReadonlySignal<Lesson>;
   /** The loaded examples' data, by id; grows while blobs arrive. */
   readonly samples: ReadonlySignal<ReadonlyMap<string, Sample>>;
   /** The current head; null if there is none or it is loading. */
-  readonly linear: ReadonlySignal<LinearHead | null>;
-  readonly busy: ReadonlySignal<BusyStatus | null>;
+  readonly linearHead: ReadonlySignal<LinearHead | null>;
+  readonly busyStatus: ReadonlySignal<BusyStatus | null>;
   readonly error: Signal<string>;
   /** Description of the last deletion, until the next change; "" if none. */
-  readonly deletedText: ReadonlySignal<string>;
+  readonly deletionText: ReadonlySignal<string>;
   /** Follow Python while a view is mounted. Returns a callback that stops this. */
   connect(): () => void;
   addClass(name: string): void;
@@ -47,11 +47,11 @@ export interface LessonStore {
   undelete(): void;
   /**
    * Add the current input as an example. Resolves to false if that is not possible, or if there was no run since the
-   * last example, unless this is the `first`.
+   * last example, unless `isFirst`.
    */
-  collectExample(of: string, first: boolean): Promise<boolean>;
+  collectExample(classId: string, isFirst: boolean): Promise<boolean>;
   /** Add picture files as examples. */
-  addPictures(of: string, files: readonly Blob[]): Promise<void>;
+  addPictures(classId: string, files: readonly Blob[]): Promise<void>;
   /** Replace the lesson by a saved one. */
   loadLesson(saved: SavedLesson): void;
   /** Whether there are at least two classes and each has an example. */
@@ -94,8 +94,8 @@ const NO_DELETED_ITEMS: DeletedItems = { text: "", changes: [], data: new Map() 
 
 function createLessonStore(state: ViewerState): LessonStore {
   const samples = signal<ReadonlyMap<string, Sample>>(new Map());
-  const linear = signal<LinearHead | null>(null);
-  const busy = signal<BusyStatus | null>(null);
+  const linearHead = signal<LinearHead | null>(null);
+  const busyStatus = signal<BusyStatus | null>(null);
   const trouble = signal("");
   const deleted = signal(NO_DELETED_ITEMS);
   /** The feature key of each loaded example. */
@@ -114,18 +114,18 @@ function createLessonStore(state: ViewerState): LessonStore {
       networks.clear();
       batch(() => {
         samples.value = new Map();
-        linear.value = null;
-        busy.value = null;
+        linearHead.value = null;
+        busyStatus.value = null;
         trouble.value = "";
         deleted.value = NO_DELETED_ITEMS;
       });
     },
     onSnapshot: (listed, isWanted) =>
       fetchData(listed, isWanted).finally(() => {
-        if (isWanted() && busy.peek()?.task === "coming") busy.value = null;
+        if (isWanted() && busyStatus.peek()?.task === "coming") busyStatus.value = null;
       }),
     onError(text) {
-      if (busy.peek()?.task === "coming") busy.value = null;
+      if (busyStatus.peek()?.task === "coming") busyStatus.value = null;
       trouble.value = text;
     },
   });
@@ -143,9 +143,9 @@ function createLessonStore(state: ViewerState): LessonStore {
     const missing = listed.examples.filter((one) => !isHere(one));
     const [channels, height, width] = now.shape;
     const size = 4 * now.feature_count;
-    for (let at = 0; at < missing.length; at += MAX_CONCURRENT) {
-      busy.value = { task: "coming", done: at, total: missing.length };
-      const some = missing.slice(at, at + MAX_CONCURRENT);
+    for (let at = 0; at < missing.length; at += MAX_CONCURRENT_REQUESTS) {
+      busyStatus.value = { task: "coming", done: at, total: missing.length };
+      const some = missing.slice(at, at + MAX_CONCURRENT_REQUESTS);
       const came = await Promise.allSettled(some.map((one) => log.blob(one.id)));
       if (!isWanted()) return;
       const all = new Map(samples.peek());
@@ -163,7 +163,7 @@ function createLessonStore(state: ViewerState): LessonStore {
     const { head } = listed;
     if (head === null) {
       loadedHeadId = "";
-      if (lesson.peek().head === null) linear.value = null;
+      if (lesson.peek().head === null) linearHead.value = null;
     } else if (head.id !== loadedHeadId) {
       const bytes = (await log.blob(head.id)).slice();
       if (!isWanted()) return;
@@ -171,7 +171,7 @@ function createLessonStore(state: ViewerState): LessonStore {
       const weights = head.classes.length * now.feature_count;
       loadedHeadId = head.id;
       trainedKey = lessonKey(listed);
-      linear.value = { weight: numbers.slice(0, weights), bias: numbers.slice(weights) };
+      linearHead.value = { weight: numbers.slice(0, weights), bias: numbers.slice(weights) };
     }
   }
 
@@ -226,7 +226,7 @@ function createLessonStore(state: ViewerState): LessonStore {
     if (now === null || version === null || own.length === 0) return;
     await withForkedSession(state, async (session) => {
       for (const [k, { id: key }] of own.entries()) {
-        busy.value = { task: "computing", done: k, total: own.length };
+        busyStatus.value = { task: "computing", done: k, total: own.length };
         const sample = samples.peek().get(key);
         if (sample === undefined || record()?.id !== now.id) continue;
         const features = await recomputeFeatures(session, now, sample.picture);
@@ -241,7 +241,7 @@ function createLessonStore(state: ViewerState): LessonStore {
     loadedHeadId = head.id;
     trainedKey = lessonKey(of);
     batch(() => {
-      linear.value = found;
+      linearHead.value = found;
       submit(makeChange({ kind: "head", id: head.id, head }), [
         new Uint8Array(found.weight.buffer),
         new Uint8Array(found.bias.buffer),
@@ -257,7 +257,7 @@ function createLessonStore(state: ViewerState): LessonStore {
     try {
       await computeAgain();
       if (mine !== training) return;
-      busy.value = { task: "training", done: 0, total: 0 };
+      busyStatus.value = { task: "training", done: 0, total: 0 };
       const all = lesson.peek();
       const { classes } = all;
       const own = all.examples.filter(({ id: key }) => samples.peek().has(key));
@@ -268,27 +268,27 @@ function createLessonStore(state: ViewerState): LessonStore {
       const head = {
         id: randomId(),
         classes: classes.map((one) => one.id),
-        correct: found.right,
+        correct: found.correctCount,
         count: labels.length,
-        held_out_correct: found.heldRight,
-        held_out_count: found.heldCount,
+        held_out_correct: found.heldOutCorrectCount,
+        held_out_count: found.heldOutCount,
       };
-      putHead(head, found.linear, { ...all, examples: own });
+      putHead(head, found.linearHead, { ...all, examples: own });
     } catch (error) {
       if (error instanceof TrainingSuperseded) return;
       trouble.value = `The classifier could not be trained: ${errorText(error)}`;
     } finally {
-      if (mine === training) busy.value = null;
+      if (mine === training) busyStatus.value = null;
     }
   }
 
   const teaching: LessonStore = {
     lesson,
     samples,
-    linear,
-    busy,
+    linearHead,
+    busyStatus,
     error: trouble,
-    deletedText: computed(() => deleted.value.text),
+    deletionText: computed(() => deleted.value.text),
     connect: log.connect,
     addClass: (name) => submit(makeChange({ kind: "class", id: randomId(), text: name })),
     renameClass: (key, name) => submit(makeChange({ kind: "class", id: key, text: name })),
@@ -299,7 +299,7 @@ function createLessonStore(state: ViewerState): LessonStore {
       const back = makeChange({ kind: "class", id: key, text: name });
       drop(`class “${name}”`, [back, ...backOf(own)], own);
       submit(makeChange({ kind: "remove", id: key }));
-      if (lesson.peek().head === null) linear.value = null;
+      if (lesson.peek().head === null) linearHead.value = null;
     },
     removeExample(key) {
       const { classes, examples } = lesson.peek();
@@ -357,7 +357,7 @@ function createLessonStore(state: ViewerState): LessonStore {
       try {
         await withForkedSession(state, async (session) => {
           for (const [k, file] of files.entries()) {
-            busy.value = { task: "computing", done: k, total: files.length };
+            busyStatus.value = { task: "computing", done: k, total: files.length };
             if (!hasRoom()) return;
             const picture = await decodePicture(file).catch(() => null);
             const sample = picture && (await sampleFromPicture(session, now, picture));
@@ -370,7 +370,7 @@ function createLessonStore(state: ViewerState): LessonStore {
       } catch (error) {
         trouble.value = `The pictures could not be added: ${errorText(error)}`;
       } finally {
-        busy.value = null;
+        busyStatus.value = null;
       }
     },
     loadLesson(saved) {
@@ -379,10 +379,12 @@ function createLessonStore(state: ViewerState): LessonStore {
       const keys = saved.classes.map(() => randomId());
       for (const [k, text] of saved.classes.entries())
         submit(makeChange({ kind: "class", id: keys[k] ?? "", text }));
-      for (const { of, sample, network } of saved.examples) add(keys[of] ?? "", sample, network);
-      linear.value = null;
+      for (const { classIndex, sample, featureVersion } of saved.examples)
+        add(keys[classIndex] ?? "", sample, featureVersion);
+      linearHead.value = null;
       if (saved.head === null) return;
-      const [correct = 0, count = 0, held_out_correct = 0, held_out_count = 0] = saved.head.told;
+      const [correct = 0, count = 0, held_out_correct = 0, held_out_count = 0] =
+        saved.head.accuracyCounts;
       const classes = saved.head.classes.map((k) => keys[k] ?? "");
       const told = { correct, count, held_out_correct, held_out_count };
       putHead({ id: randomId(), classes, ...told }, saved.head.linear, lesson.peek());
@@ -395,7 +397,7 @@ function createLessonStore(state: ViewerState): LessonStore {
     trainHead: train,
     staleExamples() {
       state.teaching.value;
-      state.presentEdits.value;
+      state.currentEdits.value;
       const is = new Map<string, boolean>();
       return lesson.value.examples.filter(({ version }) => {
         const of = featureKey(version);
@@ -406,7 +408,7 @@ function createLessonStore(state: ViewerState): LessonStore {
     async classify() {
       const now = record();
       const head = lesson.peek().head;
-      const by = linear.peek();
+      const by = linearHead.peek();
       const session = state.session.peek();
       if (now === null || head === null || by === null || session === null) return null;
       if (session.sequence === 0) return null;

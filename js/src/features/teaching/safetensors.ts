@@ -20,7 +20,7 @@ export interface Tensor {
 }
 
 /** The header key of a file's metadata. */
-const METADATA = "__metadata__";
+const METADATA_KEY = "__metadata__";
 
 type HeaderEntry = Omit<Tensor, "name" | "data"> & {
   readonly data_offsets: readonly [number, number];
@@ -46,13 +46,13 @@ function parseHeader(file: Uint8Array) {
 
 /** The metadata of a file. */
 export function deserializeMetadata(file: Uint8Array): Readonly<Record<string, string>> {
-  return parseHeader(file).header[METADATA] ?? {};
+  return parseHeader(file).header[METADATA_KEY] ?? {};
 }
 
 /** The tensors of a file. */
 export function deserializeTensors(file: Uint8Array): Tensor[] {
   const { header, from } = parseHeader(file);
-  delete header[METADATA];
+  delete header[METADATA_KEY];
   return Object.entries(header as Record<string, HeaderEntry>).map(([name, entry]) => {
     const { dtype, shape, data_offsets } = entry;
     const [first, end] = data_offsets;
@@ -73,7 +73,7 @@ export function serializeTensors(
     header.push([name, { dtype, shape, data_offsets: [at, at + data.length] }]);
     at += data.length;
   }
-  const first = metadata === null ? {} : { [METADATA]: metadata };
+  const first = metadata === null ? {} : { [METADATA_KEY]: metadata };
   const all = { ...first, ...Object.fromEntries(header) };
   const words = new TextEncoder().encode(JSON.stringify(all));
   const length = Math.ceil(words.length / 8) * 8;

@@ -56,44 +56,39 @@ export function batchExamples(config: TrainingConfig, step: number): number[] {
   return shuffle ? places.map((place) => permute(place, example_count, seed + epoch, 1)) : places;
 }
 
-/** Build a batch of these examples; `keys` maps each column's role to the key of a Plan input. */
+/** Build a batch of these examples; `inputKeys` maps each column's role to the key of a Plan input. */
 export function makeBatch(
   rows: readonly ColumnRows[],
   examples: readonly number[],
-  size: number,
-  keys: Readonly<Record<string, string>>,
+  batchSize: number,
+  inputKeys: Readonly<Record<string, string>>,
 ): Batch {
   const inputs = new Map<string, Float32Array>();
   for (const { column, data, rowSize: each } of rows) {
-    const found = new Float32Array(size * each);
-    for (let k = 0; k < size; k++) {
+    const found = new Float32Array(batchSize * each);
+    for (let k = 0; k < batchSize; k++) {
       const from = (examples[k] ?? examples[0] ?? 0) * each;
       const row = data.subarray(from, from + each);
       if (column.scale === 1) found.set(row, k * each);
       else for (let at = 0; at < each; at++) found[k * each + at] = (row[at] ?? 0) * column.scale;
     }
-    inputs.set(keys[column.key] ?? "", found);
+    inputs.set(inputKeys[column.key] ?? "", found);
   }
-  if (keys.weights !== undefined) {
-    const weights = new Float32Array(size);
+  if (inputKeys.weights !== undefined) {
+    const weights = new Float32Array(batchSize);
     weights.fill(1, 0, examples.length);
-    inputs.set(keys.weights, weights);
+    inputs.set(inputKeys.weights, weights);
   }
   return { exampleCount: examples.length, inputs };
 }
 
 /** Add noise with a standard deviation to the network's inputs, different in each step. */
-export function addNoise(
-  batch: Batch,
-  config: TrainingConfig,
-  deviation: number,
-  step: number,
-): void {
-  if (deviation === 0) return;
+export function addNoise(batch: Batch, config: TrainingConfig, std: number, step: number): void {
+  if (std === 0) return;
   for (const [number, { key }] of config.columns.entries()) {
     const data = key === "target" ? undefined : batch.inputs.get(config.inputs[key] ?? "");
     if (data === undefined) continue;
-    const noise = noiseArray(data.length, (config.seed + step * 16 + number) >>> 0, 0, deviation);
+    const noise = noiseArray(data.length, (config.seed + step * 16 + number) >>> 0, 0, std);
     for (let at = 0; at < data.length; at++) data[at] = (data[at] ?? 0) + (noise[at] ?? 0);
   }
 }
@@ -104,14 +99,14 @@ export function addNoise(
  */
 export function stepScalars(
   config: TrainingConfig,
-  rate: number,
+  stepLearningRate: number,
   step: number,
 ): Map<string, number> {
   const { inputs, betas, seed } = config;
   const [first = 0, second = 0] = betas.map((beta) => 1 - beta ** (step + 1));
   const known: Readonly<Record<string, number>> = {
-    lr: rate,
-    step_size: rate / first,
+    lr: stepLearningRate,
+    step_size: stepLearningRate / first,
     root_correction: second ** -0.5,
     // Float32 represents integers up to 2^24 exactly.
     seed: permute(step % 2 ** 24, 2 ** 24, seed, 1),

@@ -4,21 +4,21 @@ import type { Checkpoint } from "./state.ts";
 
 /** A tensor of the training state in its texture's layout. */
 export interface PackedTensor {
-  readonly rows: Float32Array;
+  readonly textureRows: Float32Array;
   readonly layout: Layout;
 }
 
 /** The tensors of a training state by name. */
-export type Tensors = ReadonlyMap<string, PackedTensor>;
+export type PackedTensors = ReadonlyMap<string, PackedTensor>;
 
 /** A checkpoint with the data to restore it. */
-export interface StoredCheckpoint extends Omit<Checkpoint, "fits"> {
-  readonly tensors: Tensors;
+export interface StoredCheckpoint extends Omit<Checkpoint, "isRestorable"> {
+  readonly tensors: PackedTensors;
   /** Number of training examples seen. */
-  readonly examples: number;
+  readonly examplesSeen: number;
 }
 
-type CheckpointPosition = Pick<Checkpoint, "branch" | "step">;
+type CheckpointPosition = Pick<Checkpoint, "branchNumber" | "step">;
 
 const MAX_PER_BRANCH = 12;
 const MAX_BYTES = 2 ** 28;
@@ -26,46 +26,58 @@ const STEP_GROWTH = 1.6;
 const MIN_STEP_GAP = 5;
 
 /** The step at which the next checkpoint is due. */
-export const nextCheckpointStep = (last: number): number =>
-  Math.max(last + MIN_STEP_GAP, Math.ceil(last * STEP_GROWTH));
+export const nextCheckpointStep = (lastStep: number): number =>
+  Math.max(lastStep + MIN_STEP_GAP, Math.ceil(lastStep * STEP_GROWTH));
 
 /**
- * Append a checkpoint and drop redundant ones above the limits. Each branch keeps its first, its last and the `chosen`
- * one. Otherwise the checkpoint with the closest neighbours on a logarithmic step axis is dropped.
+ * Append a checkpoint and drop redundant ones above the limits. Each branch keeps its first, its last and the
+ * `isSelected` one. Otherwise the checkpoint with the closest neighbours on a logarithmic step axis is dropped.
  */
 export function addCheckpoint<K extends CheckpointPosition>(
-  kept: readonly K[],
-  one: K,
-  bytes: (one: K) => number,
-  chosen: (one: K) => boolean,
+  checkpoints: readonly K[],
+  newCheckpoint: K,
+  sizeInBytes: (newCheckpoint: K) => number,
+  isSelected: (newCheckpoint: K) => boolean,
 ): K[] {
-  const bytesOf = (all: readonly K[]) => all.reduce((sum, each) => sum + bytes(each), 0);
-  const found = [...kept.filter(({ branch, step }) => branch !== 0 || step < one.step), one];
-  const own = () => found.filter(({ branch }) => branch === one.branch);
+  const bytesOf = (all: readonly K[]) => all.reduce((sum, each) => sum + sizeInBytes(each), 0);
+  const found = [
+    ...checkpoints.filter(
+      ({ branchNumber, step }) => branchNumber !== 0 || step < newCheckpoint.step,
+    ),
+    newCheckpoint,
+  ];
+  const own = () => found.filter(({ branchNumber }) => branchNumber === newCheckpoint.branchNumber);
   while (own().length > 2 && (own().length > MAX_PER_BRANCH || bytesOf(found) > MAX_BYTES)) {
-    const least = findRedundant(own(), chosen);
+    const least = findRedundantCheckpoint(own(), isSelected);
     if (least === undefined) break;
     found.splice(found.indexOf(least), 1);
   }
   return found;
 }
 
-function findRedundant<K extends CheckpointPosition>(
-  line: readonly K[],
-  chosen: (one: K) => boolean,
+function findRedundantCheckpoint<K extends CheckpointPosition>(
+  branchCheckpoints: readonly K[],
+  isSelected: (one: K) => boolean,
 ): K | undefined {
   let [least, nearest]: [K | undefined, number] = [undefined, Number.POSITIVE_INFINITY];
-  for (let k = 1; k + 1 < line.length; k++) {
-    if (chosen(line[k] as K)) continue;
-    const [before, after] = [line[k - 1]?.step ?? 0, line[k + 1]?.step ?? 0];
+  for (let k = 1; k + 1 < branchCheckpoints.length; k++) {
+    if (isSelected(branchCheckpoints[k] as K)) continue;
+    const [before, after] = [
+      branchCheckpoints[k - 1]?.step ?? 0,
+      branchCheckpoints[k + 1]?.step ?? 0,
+    ];
     const gap = Math.log((after + MIN_STEP_GAP) / (before + MIN_STEP_GAP));
-    if (gap < nearest) [least, nearest] = [line[k] as K, gap];
+    if (gap < nearest) [least, nearest] = [branchCheckpoints[k] as K, gap];
   }
   return least;
 }
 
-export function checkpointBytes({ arrays, tensors, predictions }: StoredCheckpoint): number {
-  const rows = [...tensors.values()].map((one) => one.rows);
-  const all = [...arrays.values(), ...rows, predictions];
+export function checkpointBytes({
+  parameterArrays,
+  tensors,
+  predictions,
+}: StoredCheckpoint): number {
+  const rows = [...tensors.values()].map((one) => one.textureRows);
+  const all = [...parameterArrays.values(), ...rows, predictions];
   return all.reduce((bytes, { byteLength }) => bytes + byteLength, 0);
 }

@@ -32,15 +32,16 @@ export async function fetchDataset(host: TrainingHost, config: TrainingConfig): 
   };
 }
 
-/** The learning rate of a step; `set` if there is no schedule. */
+/** The learning rate of a step; `constantRate` if there is no schedule. */
 export const learningRate = (
   { config, learningRates }: Dataset,
-  set: number,
+  constantRate: number,
   step: number,
 ): number =>
-  learningRates?.[Math.max(0, Math.min(step - config.start_step, learningRates.length - 1))] ?? set;
+  learningRates?.[Math.max(0, Math.min(step - config.start_step, learningRates.length - 1))] ??
+  constantRate;
 
 /** Number of examples seen after a number of steps with the config's batch size. */
-export const examplesSeen = (course: TrainingConfig, steps: number): number =>
-  Math.floor(steps / batchesPerEpoch(course)) * course.example_count +
-  (steps % batchesPerEpoch(course)) * course.batch_size;
+export const countExamplesSeen = (config: TrainingConfig, stepCount: number): number =>
+  Math.floor(stepCount / batchesPerEpoch(config)) * config.example_count +
+  (stepCount % batchesPerEpoch(config)) * config.batch_size;

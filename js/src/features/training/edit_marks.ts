@@ -5,13 +5,13 @@ import type { Edit } from "../../plan/edits.ts";
 import { type EditMark, MOST_MARKS, ONE_TOUCH } from "./records.ts";
 
 /** Add marks for the edits that changed after a step. */
-export function updateMarks(
+export function addEditMarks(
   marks: readonly EditMark[],
-  before: readonly Edit[],
-  now: readonly Edit[],
+  previousEdits: readonly Edit[],
+  currentEdits: readonly Edit[],
   step: number,
 ): readonly EditMark[] {
-  const [old, own] = [before, now].map(
+  const [old, own] = [previousEdits, currentEdits].map(
     (edits) =>
       new Map(edits.filter(({ array_hash }) => array_hash === "").map((edit) => [edit.name, edit])),
   ) as [Map<string, Edit>, Map<string, Edit>];
@@ -28,9 +28,9 @@ export function updateMarks(
 }
 
 /** The change of an edit as text; undefined if it is unchanged. */
-function editChangeText(was: Edit | undefined, is: Edit | undefined): string | undefined {
-  if (was === undefined) return "";
-  if (is === undefined) return " removed";
-  if (was.enabled !== is.enabled) return is.enabled ? " on" : " off";
-  return JSON.stringify(was) === JSON.stringify(is) ? undefined : " changed";
+function editChangeText(before: Edit | undefined, after: Edit | undefined): string | undefined {
+  if (before === undefined) return "";
+  if (after === undefined) return " removed";
+  if (before.enabled !== after.enabled) return after.enabled ? " on" : " off";
+  return JSON.stringify(before) === JSON.stringify(after) ? undefined : " changed";
 }

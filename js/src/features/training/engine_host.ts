@@ -1,6 +1,6 @@
 // Access of a training loop to the engine, shared by notebooks and exported pages.
 
-import type { Engine, WeightTextures } from "../../engine/types.ts";
+import type { Engine, WeightDataByTexture } from "../../engine/types.ts";
 import type { Session } from "../../plan/runtime.ts";
 
 export abstract class EngineTrainingHost {
@@ -10,11 +10,11 @@ export abstract class EngineTrainingHost {
     this.engine = engine;
   }
 
-  get contextLosses(): number {
+  get contextLossCount(): number {
     return this.engine.contextLosses;
   }
 
-  get weightOverrides(): WeightTextures | undefined {
+  get weightOverrides(): WeightDataByTexture | undefined {
     return this.engine.loadedContent?.weightOverrides;
   }
 
@@ -22,8 +22,8 @@ export abstract class EngineTrainingHost {
     return this.engine.currentContent !== undefined;
   }
 
-  initialWeights(): WeightTextures {
-    return this.engine.initialState();
+  initialWeights(): WeightDataByTexture {
+    return this.engine.initialWeightData();
   }
 
   withSession<T>(work: (session: Session) => Promise<T>): Promise<T> {

@@ -5,7 +5,7 @@ import type { ViewerState } from "../../state.ts";
 import { fileName, saveFile } from "../export/views/file_saving.ts";
 import type { ViewerHost } from "../feature.ts";
 import { deserializeTensors, float32Tensor, serializeTensors } from "../teaching/safetensors.ts";
-import { updateMarks } from "./edit_marks.ts";
+import { addEditMarks } from "./edit_marks.ts";
 import { EngineTrainingHost } from "./engine_host.ts";
 import type { TrainingRecord } from "./records.ts";
 import { NO_TRAINING, type TrainingHost, type TrainingProgress } from "./state.ts";
@@ -14,7 +14,7 @@ import { fetchTrainingConfig } from "./training_config.ts";
 /**
  * The training functions for scripts of an exported page. All promises reject with the reason if the page cannot train.
  */
-export interface PageTraining {
+export interface TrainingScriptApi {
   /** The loss of each step so far. */
   readonly losses: Float32Array;
   /** Train until paused or finished; resolves as soon as training is running. */
@@ -30,10 +30,10 @@ export interface PageTraining {
 }
 
 declare module "../../page/page_client.ts" {
-  interface PageApi extends PageTraining {}
+  interface PageApi extends TrainingScriptApi {}
 }
 
-const NEEDS_FLOAT32 =
+const FLOAT32_REQUIRED_TEXT =
   "This device supports only float16 values: most gradients would be 0, so the network can’t be trained here. " +
   "Everything else works.";
 
@@ -42,24 +42,24 @@ let resetCount = 0;
 
 /** Host of the training loop in a page without Python. */
 class ExportedTrainingHost extends EngineTrainingHost implements TrainingHost {
-  readonly page: string;
+  readonly pageId: string;
   readonly canRecompile = false;
   readonly maxChunkBytes = Number.MAX_SAFE_INTEGER;
   readonly saveWeights: () => Promise<void>;
   readonly blob: ViewerHost["blob"];
   /** The hash of the training's Plan. */
-  private readonly trainingPlan: string;
+  private readonly trainingPlanHash: string;
 
-  constructor({ page, engine, blob }: ViewerHost, hash: string, save: () => Promise<void>) {
+  constructor({ pageId, engine, blob }: ViewerHost, hash: string, save: () => Promise<void>) {
     super(engine);
-    this.page = page;
-    this.trainingPlan = hash;
+    this.pageId = pageId;
+    this.trainingPlanHash = hash;
     this.blob = blob;
     this.saveWeights = save;
   }
 
   get planHash(): string {
-    return this.engine.loadedContent === undefined ? "" : this.trainingPlan;
+    return this.engine.loadedContent === undefined ? "" : this.trainingPlanHash;
   }
 
   reportSteps(): void {
@@ -72,7 +72,7 @@ class ExportedTrainingHost extends EngineTrainingHost implements TrainingHost {
 }
 
 export class ExportedTraining {
-  readonly scriptApi: PageTraining;
+  readonly scriptApi: TrainingScriptApi;
   private readonly host: ViewerHost;
   private readonly state: ViewerState;
   private readonly exported: PageData;
@@ -104,18 +104,19 @@ export class ExportedTraining {
     const weak = engine.device.capabilities.precision !== "float32";
     batch(() => {
       state.training.value = record;
-      if (weak) state.progress.value = { ...NO_TRAINING, phase: "refused", message: NEEDS_FLOAT32 };
+      if (weak)
+        state.progress.value = { ...NO_TRAINING, phase: "refused", message: FLOAT32_REQUIRED_TEXT };
       else
         state.trainingHost.value = new ExportedTrainingHost(host, course.plan, () =>
           this.saveWeights(),
         );
     });
-    let known = state.presentEdits.peek().edits;
+    let known = state.currentEdits.peek().edits;
     effect(() => {
-      const { edits } = state.presentEdits.value;
+      const { edits } = state.currentEdits.value;
       const now = state.training.peek();
       if (now === null || edits === known) return;
-      const marks = updateMarks(now.marks, known, edits, state.progress.peek().step);
+      const marks = addEditMarks(now.marks, known, edits, state.progress.peek().step);
       known = edits;
       if (now.state !== "stopped" && marks !== now.marks) state.training.value = { ...now, marks };
     });
@@ -145,7 +146,7 @@ export class ExportedTraining {
     resetCount += 1;
     const begun = {
       ...record,
-      id: `${this.host.page} ${resetCount}`,
+      id: `${this.host.pageId} ${resetCount}`,
       state: "paused" as const,
       pause_at: -1,
       marks: [],
@@ -172,8 +173,8 @@ export class ExportedTraining {
 
   private async saveWeights(): Promise<void> {
     const { plan, progress } = this.state;
-    const { shownCheckpoint, checkpoints, step } = progress.peek();
-    const shown = checkpoints.find(({ id }) => id === shownCheckpoint)?.step ?? step;
+    const { shownCheckpointId, checkpoints, step } = progress.peek();
+    const shown = checkpoints.find(({ id }) => id === shownCheckpointId)?.step ?? step;
     const name = fileName([plan.peek()?.name ?? "", `step ${shown}`], "safetensors");
     saveFile(new Blob([await this.weights()]), name);
   }
@@ -188,21 +189,21 @@ export class ExportedTraining {
     throw new Error(progress.peek().message || "the network has not loaded");
   }
 
-  private updateRecord(part: Partial<TrainingRecord>): void {
+  private updateRecord(changes: Partial<TrainingRecord>): void {
     const record = this.requireRecord();
-    if (record.state === "stopped") throw new Error(endedText(this.state.progress.peek()));
-    this.state.training.value = { ...record, ...part };
+    if (record.state === "stopped") throw new Error(trainingEndedText(this.state.progress.peek()));
+    this.state.training.value = { ...record, ...changes };
   }
 
-  /** Resolve when the progress satisfies `is`; reject if the training ends or fails first. */
-  private waitFor(is: (progress: TrainingProgress) => boolean): Promise<void> {
+  /** Resolve when the progress satisfies `condition`; reject if the training ends or fails first. */
+  private waitFor(condition: (progress: TrainingProgress) => boolean): Promise<void> {
     return new Promise((resolve, reject) => {
       const stop = effect(() => {
         const progress = this.state.progress.value;
         const { phase, message } = progress;
-        if (is(progress)) resolve();
+        if (condition(progress)) resolve();
         else if (phase === "failed") reject(new Error(message));
-        else if (phase === "stopped") reject(new Error(endedText(progress)));
+        else if (phase === "stopped") reject(new Error(trainingEndedText(progress)));
         else return;
         queueMicrotask(() => stop()); // deferred: `stop` is not assigned yet in the first call
       });
@@ -210,5 +211,5 @@ export class ExportedTraining {
   }
 }
 
-const endedText = ({ step, message }: TrainingProgress): string =>
+const trainingEndedText = ({ step, message }: TrainingProgress): string =>
   `the training has ended behind ${step} steps, reset() begins again${message && `: ${message}`}`;

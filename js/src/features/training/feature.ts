@@ -46,7 +46,7 @@ export const training: Feature = {
       before: "profile",
       available: (_, { training, progress }) =>
         training.value !== null || progress.value.phase !== "off",
-      keys: {
+      keyBindings: {
         // Layers with trainable parameters.
         layers(network, selected) {
           const names = network.layers.flatMap((one) => (one.parameters > 0 ? one.name : []));

@@ -2,13 +2,13 @@
 import type { PlanHeader } from "../../plan/schema.ts";
 import { type ColumnRows, makeBatch } from "./batches.ts";
 import type { TrainingConfig } from "./records.ts";
-import type { Examples } from "./state.ts";
+import type { FixedExampleData } from "./state.ts";
 
 const MAX_EXAMPLES = 6;
 
 export interface FixedExamples {
   /** The examples in the form that views use. */
-  readonly examples: Examples;
+  readonly examples: FixedExampleData;
   /** Their inputs for the Plan section "evaluate". */
   readonly inputs: ReadonlyMap<string, Float32Array>;
   /** Number of output elements that belong to the examples. */
@@ -21,24 +21,24 @@ export interface FixedExamples {
  */
 export function selectFixedExamples(
   plan: PlanHeader,
-  course: TrainingConfig,
-  rows: readonly ColumnRows[],
+  config: TrainingConfig,
+  trainRows: readonly ColumnRows[],
   heldOutRows: readonly ColumnRows[],
 ): FixedExamples | null {
   const isHeldOut = heldOutRows.length > 0;
-  const own = isHeldOut ? heldOutRows : rows;
+  const own = isHeldOut ? heldOutRows : trainRows;
   const first = own[0];
-  const output = plan.values.find(({ key }) => key === course.prediction_key);
+  const output = plan.values.find(({ key }) => key === config.prediction_key);
   const target = own.find(({ column }) => column.key === "target");
   if (first === undefined || output === undefined || output.shape.length === 0) return null;
-  const all = isHeldOut ? course.held_out_count : course.example_count;
-  const wanted = Math.min(MAX_EXAMPLES, course.batch_size, all, output.shape[0] ?? 1);
+  const all = isHeldOut ? config.held_out_count : config.example_count;
+  const wanted = Math.min(MAX_EXAMPLES, config.batch_size, all, output.shape[0] ?? 1);
   const chosen =
-    course.has_accuracy && target?.rowSize === 1
+    config.has_accuracy && target?.rowSize === 1
       ? distinctClassExamples(target, all, wanted)
       : undefined;
   const examples = chosen ?? Array.from({ length: wanted }, (_, k) => k);
-  const { inputs } = makeBatch(own, examples, course.batch_size, course.held_out_inputs);
+  const { inputs } = makeBatch(own, examples, config.batch_size, config.held_out_inputs);
   const each = output.shape.slice(1).reduce((product, size) => product * size, 1);
   return {
     examples: {
@@ -56,15 +56,20 @@ export function selectFixedExamples(
 }
 
 /** The first example of each class, then the first of the remaining ones. */
-function distinctClassExamples({ data }: ColumnRows, all: number, wanted: number): number[] {
+function distinctClassExamples(
+  { data }: ColumnRows,
+  exampleCount: number,
+  wantedCount: number,
+): number[] {
   const found: number[] = [];
   const seen = new Set<number>();
-  for (let k = 0; k < all && found.length < wanted; k++) {
+  for (let k = 0; k < exampleCount && found.length < wantedCount; k++) {
     const label = data[k] ?? 0;
     if (!seen.has(label)) found.push(k);
     seen.add(label);
   }
-  for (let k = 0; k < all && found.length < wanted; k++) if (!found.includes(k)) found.push(k);
+  for (let k = 0; k < exampleCount && found.length < wantedCount; k++)
+    if (!found.includes(k)) found.push(k);
   return found.sort((a, b) => a - b);
 }
 

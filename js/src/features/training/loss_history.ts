@@ -24,7 +24,7 @@ export class LossHistory {
   }
 
   /** How many numbers `unpack` reads for a curve. */
-  static packedLength = ({ losses, heldOut }: LossCurve): number =>
+  static packedElementCount = ({ losses, heldOut }: LossCurve): number =>
     2 + 2 * losses.length + 3 * heldOut.length;
 
   /** A copy of the first `step` steps of a curve. */
@@ -36,7 +36,7 @@ export class LossHistory {
     return history;
   }
 
-  get steps(): number {
+  get stepCount(): number {
     return this.losses.length;
   }
 
@@ -52,12 +52,12 @@ export class LossHistory {
     this.heldOut = this.heldOut.filter(([at]) => at <= step);
   }
 
-  /** Two numbers for each step from `first` on: its loss and its accuracy. */
-  packFrom(first: number): Float32Array<ArrayBuffer> {
-    const found = new Float32Array(2 * (this.steps - first));
+  /** Two numbers for each step from `firstStep` on: its loss and its accuracy. */
+  packFrom(firstStep: number): Float32Array<ArrayBuffer> {
+    const found = new Float32Array(2 * (this.stepCount - firstStep));
     for (let k = 0; k < found.length / 2; k++) {
-      found[2 * k] = this.losses[first + k] ?? Number.NaN;
-      found[2 * k + 1] = this.accuracies[first + k] ?? Number.NaN;
+      found[2 * k] = this.losses[firstStep + k] ?? Number.NaN;
+      found[2 * k + 1] = this.accuracies[firstStep + k] ?? Number.NaN;
     }
     return found;
   }

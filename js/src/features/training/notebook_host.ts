@@ -5,7 +5,7 @@ import { EngineTrainingHost } from "./engine_host.ts";
 import type { TrainingHost } from "./state.ts";
 
 export class NotebookTrainingHost extends EngineTrainingHost implements TrainingHost {
-  readonly page: string;
+  readonly pageId: string;
   readonly canRecompile = true;
   readonly maxChunkBytes = CHUNK;
   readonly saveWeights = null;
@@ -13,24 +13,27 @@ export class NotebookTrainingHost extends EngineTrainingHost implements Training
   private readonly python: PythonLink;
 
   constructor(
-    { engine, page, blob }: Pick<ViewerHost, "engine" | "page" | "blob">,
+    { engine, pageId, blob }: Pick<ViewerHost, "engine" | "pageId" | "blob">,
     python: PythonLink,
   ) {
     super(engine);
-    this.page = page;
+    this.pageId = pageId;
     this.blob = blob;
     this.python = python;
   }
 
   get planHash(): string {
-    return this.engine.loadedContent?.plan ?? "";
+    return this.engine.loadedContent?.planHash ?? "";
   }
 
-  reportSteps(stepped: Omit<StepReport, "type" | "page">, rows: Float32Array<ArrayBuffer>): void {
-    this.python.send({ type: "stepreport", page: this.page, ...stepped }, [rows.buffer]);
+  reportSteps(
+    report: Omit<StepReport, "type" | "page">,
+    lossRows: Float32Array<ArrayBuffer>,
+  ): void {
+    this.python.send({ type: "stepreport", page: this.pageId, ...report }, [lossRows.buffer]);
   }
 
-  sendWeights(saved: Omit<StateChunk, "type" | "page">, part: ArrayBuffer): void {
-    this.python.send({ type: "statechunk", page: this.page, ...saved }, [part]);
+  sendWeights(chunkInfo: Omit<StateChunk, "type" | "page">, chunk: ArrayBuffer): void {
+    this.python.send({ type: "statechunk", page: this.pageId, ...chunkInfo }, [chunk]);
   }
 }

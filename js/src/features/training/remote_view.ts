@@ -2,7 +2,7 @@
 // last.
 import { effect } from "@preact/signals";
 import type { ViewerState } from "../../state.ts";
-import { examplesSeen } from "./dataset.ts";
+import { countExamplesSeen } from "./dataset.ts";
 import { LossHistory } from "./loss_history.ts";
 import type { TrainingRecord } from "./records.ts";
 import { NO_TRAINING, type TrainingHost } from "./state.ts";
@@ -15,20 +15,20 @@ import { fetchTrainingConfig } from "./training_config.ts";
  */
 const POLL_MS = 2000;
 
-export class RemoteView {
+export class RemoteTrainingView {
   readonly id: string;
-  readonly round: number;
+  readonly swapCount: number;
   private readonly state: ViewerState;
   private readonly host: TrainingHost;
   private readonly record: TrainingRecord;
   private readonly pollTimer: ReturnType<typeof setInterval>;
   private readonly stopFollowing: () => void;
-  private shownBlob = "";
+  private shownBlobName = "";
   private closed = false;
 
   constructor(state: ViewerState, host: TrainingHost, record: TrainingRecord) {
     this.id = record.id;
-    this.round = record.swap_count;
+    this.swapCount = record.swap_count;
     this.state = state;
     this.host = host;
     this.record = record;
@@ -56,11 +56,11 @@ export class RemoteView {
       progress.value = { ...progress.peek(), phase: "stopped" };
       return;
     }
-    if (training !== this.id || round !== this.round || blob === this.shownBlob) return;
-    const before = this.shownBlob;
-    this.shownBlob = blob;
-    this.show(blob).catch(() => {
-      if (this.shownBlob === blob) this.shownBlob = before; // retry with the next update
+    if (training !== this.id || round !== this.swapCount || blob === this.shownBlobName) return;
+    const before = this.shownBlobName;
+    this.shownBlobName = blob;
+    this.showBlob(blob).catch(() => {
+      if (this.shownBlobName === blob) this.shownBlobName = before; // retry with the next update
     });
   }
 
@@ -69,15 +69,15 @@ export class RemoteView {
     this.host.reportSteps({ ...report, ...NO_FAILURE, is_remote: true }, new Float32Array());
   }
 
-  private async show(blob: string): Promise<void> {
+  private async showBlob(blobName: string): Promise<void> {
     const { host, state } = this;
     const config = await fetchTrainingConfig((name) => host.blob(name), this.record);
-    const bytes = await host.blob(blob);
+    const bytes = await host.blob(blobName);
     if (host.planHash !== config.plan || !host.hasValues)
       throw new Error("the Plan has not loaded");
     const history = LossHistory.unpack(bytes);
     const numbers = new Float32Array(bytes.slice().buffer);
-    let at = LossHistory.packedLength(history);
+    let at = LossHistory.packedElementCount(history);
     const initial = host.initialWeights();
     await host.withSession(async (session) => {
       for (const [texture, { length }] of initial) {
@@ -87,12 +87,12 @@ export class RemoteView {
     });
     if (this.closed) return;
     await host.refresh();
-    const step = history.steps;
+    const step = history.stepCount;
     const progress = {
       phase: "elsewhere",
       config,
       step,
-      examples: examplesSeen(config, step),
+      examplesSeen: countExamplesSeen(config, step),
     } as const;
     state.progress.value = { ...NO_TRAINING, ...progress, ...history.snapshot() };
   }

@@ -1,17 +1,17 @@
 // State of a training in this page: the requested settings, the progress, and the host that it runs on.
 import { computed, type Signal, signal } from "@preact/signals";
-import type { WeightTextures } from "../../engine/types.ts";
+import type { WeightDataByTexture } from "../../engine/types.ts";
 import type { StateChunk, StepReport } from "../../messages.ts";
 import type { Session } from "../../plan/runtime.ts";
 import type { WeightState } from "../../state/weights.ts";
 import type { TrainingConfig, TrainingRecord } from "./records.ts";
 
-export type { WeightTextures };
+export type { WeightDataByTexture };
 
 /** What a training needs from its client: the engine's session, blobs, and a connection to Python. */
 export interface TrainingHost {
   /** This page's name, used as the owner of a training. */
-  readonly page: string;
+  readonly pageId: string;
   /** Whether Python can recompile for another batch size or other frozen layers. */
   readonly canRecompile: boolean;
   /** The hash of the loaded Plan, also during a run and while the context is lost; "" for none. */
@@ -19,21 +19,21 @@ export interface TrainingHost {
   /** Whether the Plan's values are available: false during a run and while the context is lost. */
   readonly hasValues: boolean;
   /** The number of context losses. Each one discards the training since the last saved state. */
-  readonly contextLosses: number;
+  readonly contextLossCount: number;
   /** The packed rows of the initial training state, by texture; for a Plan without state, of all current weights. */
-  initialWeights(): WeightTextures;
+  initialWeights(): WeightDataByTexture;
   /** The loaded weight overrides, from a training loop in Python. */
-  readonly weightOverrides: WeightTextures | undefined;
+  readonly weightOverrides: WeightDataByTexture | undefined;
   withSession<T>(work: (session: Session) => Promise<T>): Promise<T>;
   /** Run the displayed network with the current weights. */
   refresh(): Promise<void>;
   blob(name: string): Promise<Uint8Array<ArrayBuffer>>;
   /** Report two numbers for each step: its loss and its accuracy. */
-  reportSteps(stepped: Omit<StepReport, "type" | "page">, rows: Float32Array<ArrayBuffer>): void;
+  reportSteps(report: Omit<StepReport, "type" | "page">, lossRows: Float32Array<ArrayBuffer>): void;
   /** Maximum size of a message in bytes. */
   readonly maxChunkBytes: number;
   /** Send a chunk of the training state, in the config's order. */
-  sendWeights(saved: Omit<StateChunk, "type" | "page">, part: ArrayBuffer): void;
+  sendWeights(chunkInfo: Omit<StateChunk, "type" | "page">, chunk: ArrayBuffer): void;
   /** Let the browser save the displayed weights; null if Python has them. */
   readonly saveWeights: (() => Promise<void>) | null;
 }
@@ -59,17 +59,17 @@ export interface Checkpoint {
   /** The held-out loss if there are held-out examples; else the loss of the step before (NaN at step 0). */
   readonly loss: number;
   /** 0 for the current curve; else the number of the checkpoint's branch, see `branches`. */
-  readonly branch: number;
+  readonly branchNumber: number;
   /** The trained parameters, row-major, by the names in the config's `trained_parameters`. */
-  readonly arrays: ReadonlyMap<string, Float32Array>;
+  readonly parameterArrays: ReadonlyMap<string, Float32Array>;
   /** Whether the checkpoint can be shown and restored: false if layers that were frozen then are trained now. */
-  readonly fits: boolean;
+  readonly isRestorable: boolean;
   /** The outputs for the fixed examples, concatenated; empty if there are none. */
   readonly predictions: Float32Array;
 }
 
 /** The fixed examples whose predictions are shown: some of the held-out examples, or of the training examples. */
-export interface Examples {
+export interface FixedExampleData {
   readonly isHeldOut: boolean;
   readonly count: number;
   /**
@@ -112,7 +112,7 @@ export interface TrainingProgress extends LossCurve {
   /** Number of steps done. */
   readonly step: number;
   /** Number of examples seen. */
-  readonly examples: number;
+  readonly examplesSeen: number;
   /** Milliseconds per step, averaged over recent steps. */
   readonly stepMs: number;
   /** Curves that `restoreCheckpoint` kept with `keepBranch`; the first is branch 1. */
@@ -120,8 +120,8 @@ export interface TrainingProgress extends LossCurve {
   /** In order of branch and step; increasingly sparse towards the beginning. */
   readonly checkpoints: readonly Checkpoint[];
   /** The id of the checkpoint that all views show while the training is paused; null for the current weights. */
-  readonly shownCheckpoint: number | null;
-  readonly fixedExamples: Examples | null;
+  readonly shownCheckpointId: number | null;
+  readonly fixedExamples: FixedExampleData | null;
   /** The outputs for the fixed examples with the current weights; null until computed. */
   readonly predictions: Float32Array | null;
   /** |update| / |weight| of the last measured step, for each of the config's `trained_parameters`. */
@@ -135,14 +135,14 @@ export interface TrainingActions {
   /**
    * Read parameters (by the names in the config's `trained_parameters`) and gradients of the last step (by the keys in
    * its `gradients`; zeros before the first step) now, and again whenever views refresh (at most four times a second)
-   * until the returned function is called. `take` receives the arrays, row-major, in the order of the keys.
+   * until the returned function is called. `onArrays` receives the arrays, row-major, in the order of the keys.
    */
-  watch(keys: readonly string[], take: (arrays: Float32Array[]) => void): () => void;
+  watch(keys: readonly string[], onArrays: (arrays: Float32Array[]) => void): () => void;
   /** Show a checkpoint's weights in all views while the training is paused; null restores the current ones. */
   showCheckpoint(id: number | null): void;
   /**
-   * Pause and restore a checkpoint; resuming continues from it. `keepBranch`: the current curve becomes a branch, with its
-   * checkpoints.
+   * Pause and restore a checkpoint; resuming continues from it. `keepBranch`: the current curve becomes a branch, with
+   * its checkpoints.
    */
   restoreCheckpoint(id: number, keepBranch: boolean): void;
 }
@@ -152,14 +152,14 @@ export const NO_TRAINING: TrainingProgress = {
   message: "",
   config: null,
   step: 0,
-  examples: 0,
+  examplesSeen: 0,
   losses: [],
   accuracies: [],
   heldOut: [],
   stepMs: 0,
   branches: [],
   checkpoints: [],
-  shownCheckpoint: null,
+  shownCheckpointId: null,
   fixedExamples: null,
   predictions: null,
   updateRatios: null,
@@ -169,7 +169,7 @@ export const NO_TRAINING: TrainingProgress = {
 /** Follows one training record. */
 export interface TrainingFollower {
   readonly id: string;
-  readonly round: number;
+  readonly swapCount: number;
   update(record: TrainingRecord): void;
   close(): void;
 }
@@ -186,7 +186,7 @@ export interface TrainingState {
    */
   readonly remoteView: Signal<{ training?: string; round?: number; blob: string }>;
   /** The id of the checkpoint that the user has selected; null for none. */
-  readonly selectedCheckpoint: Signal<number | null>;
+  readonly selectedCheckpointId: Signal<number | null>;
   /** Creates a follower of a training loop in Python; null if no feature provides one. */
   readonly createWeightFollower: Signal<
     ((host: TrainingHost, record: TrainingRecord) => TrainingFollower) | null
@@ -215,7 +215,7 @@ export const trainingState = (): TrainingState & Pick<WeightState, "weightActivi
     progress,
     weightActivity: computed(() => WEIGHT_ACTIVITY[progress.value.phase] ?? ""),
     remoteView: signal({ blob: "" }),
-    selectedCheckpoint: signal(null),
+    selectedCheckpointId: signal(null),
     createWeightFollower: signal(null),
     trainingActions: signal(null),
   };

@@ -8,9 +8,9 @@ export interface StepRequest {
   /** Number of steps done before. */
   readonly step: number;
   readonly lr: number;
-  readonly noise: number;
+  readonly inputNoiseStd: number;
   /** Whether to compute update ratios and dead units. */
-  readonly needsMeasures: boolean;
+  readonly needsMeasurements: boolean;
 }
 
 export interface StepResult {
@@ -20,7 +20,7 @@ export interface StepResult {
   /** A number that is finite if all parameters are finite. */
   readonly finiteCheck: number;
   /** Indices of the examples in the batch. */
-  readonly examples: readonly number[];
+  readonly exampleIndices: readonly number[];
   /** The scalar inputs of the step, by their names. */
   readonly scalars: ReadonlyMap<string, number>;
 }
@@ -40,48 +40,48 @@ export async function runStep(
   request: StepRequest,
 ): Promise<StepResult> {
   const { config, trainRows } = dataset;
-  const { step, needsMeasures } = request;
-  const examples = batchExamples(config, step);
-  const batch = makeBatch(trainRows, examples, config.batch_size, config.inputs);
-  addNoise(batch, config, request.noise, step);
+  const { step, needsMeasurements } = request;
+  const exampleIndices = batchExamples(config, step);
+  const batch = makeBatch(trainRows, exampleIndices, config.batch_size, config.inputs);
+  addNoise(batch, config, request.inputNoiseStd, step);
   for (const [key, data] of batch.inputs) session.write(key, data);
   const scalars = stepScalars(config, learningRate(dataset, request.lr, step), step);
   for (const [what, number] of scalars)
     session.write(config.inputs[what] ?? "", Float32Array.of(number));
-  await session.run({ section: needsMeasures ? "measure" : "train" });
+  await session.run({ section: needsMeasurements ? "measure" : "train" });
   const [loss = Number.NaN, finiteCheck = Number.NaN, right = Number.NaN] = await session.sample(
     config.loss_key,
     [[0, 0, 1]],
   );
   const accuracy = config.has_accuracy ? right : Number.NaN;
-  return { loss, accuracy, finiteCheck, examples, scalars };
+  return { loss, accuracy, finiteCheck, exampleIndices, scalars };
 }
 
 /** The loss and accuracy of one batch of held-out examples. */
 export async function evaluateBatch(
   session: Session,
   { config, heldOutRows }: Dataset,
-  first: number,
-  count: number,
+  firstExample: number,
+  exampleCount: number,
 ): Promise<readonly [loss: number, share: number]> {
-  const examples = Array.from({ length: count }, (_, at) => first + at);
+  const examples = Array.from({ length: exampleCount }, (_, at) => firstExample + at);
   const { inputs } = makeBatch(heldOutRows, examples, config.batch_size, config.held_out_inputs);
   for (const [key, data] of inputs) session.write(key, data);
   await session.run({ section: "evaluate" });
-  const [loss = Number.NaN, share = Number.NaN] = await session.sample(config.held_out_key, [
+  const [loss = Number.NaN, accuracy = Number.NaN] = await session.sample(config.held_out_key, [
     [0, 0, 1],
   ]);
-  return [loss, share];
+  return [loss, accuracy];
 }
 
 /** Compute the output for the fixed examples. */
-export async function predictFixed(
+export async function predictFixedExamples(
   session: Session,
   { config }: Dataset,
-  fixed: FixedExamples | null,
+  fixedExamples: FixedExamples | null,
 ): Promise<Float32Array> {
-  if (fixed === null) return new Float32Array();
-  for (const [key, data] of fixed.inputs) session.write(key, data);
+  if (fixedExamples === null) return new Float32Array();
+  for (const [key, data] of fixedExamples.inputs) session.write(key, data);
   await session.run({ section: "evaluate" });
-  return (await session.read(config.prediction_key)).slice(0, fixed.outputLength);
+  return (await session.read(config.prediction_key)).slice(0, fixedExamples.outputLength);
 }

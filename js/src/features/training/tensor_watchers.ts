@@ -38,17 +38,17 @@ export class TensorWatchers {
   }
 
   /**
-   * Pass their current arrays to all watchers. `stepped`: also read gradients that are not cached; they belong to the
-   * last batch with the current weights.
+   * Pass their current arrays to all watchers. `hasStepped`: also read gradients that are not cached; they belong to
+   * the last batch with the current weights.
    */
-  async notify(session: Session, stepped: boolean): Promise<void> {
+  async notify(session: Session, hasStepped: boolean): Promise<void> {
     const keys = [...this.watchedKeys(false)];
-    if (stepped)
+    if (hasStepped)
       keys.push(...[...this.watchedKeys(true)].filter((key) => !this.gradientCache.has(key)));
     const found = new Map(this.gradientCache);
     for (const key of keys) found.set(key, await session.read(key));
     for (const { keys, onArrays } of this.watchers) {
-      onArrays(keys.map((key) => found.get(key) ?? zeros(session, key)));
+      onArrays(keys.map((key) => found.get(key) ?? zerosLike(session, key)));
     }
   }
 
@@ -57,11 +57,11 @@ export class TensorWatchers {
     this.gradientCache.clear();
   }
 
-  private watchedKeys(gradients: boolean): Set<string> {
+  private watchedKeys(isForGradients: boolean): Set<string> {
     const all = [...this.watchers].flatMap(({ keys }) => keys);
-    return new Set(all.filter((key) => this.gradientKeys.has(key) === gradients));
+    return new Set(all.filter((key) => this.gradientKeys.has(key) === isForGradients));
   }
 }
 
-const zeros = (session: Session, key: string): Float32Array =>
+const zerosLike = (session: Session, key: string): Float32Array =>
   new Float32Array(session.value(key)?.shape.reduce((product, size) => product * size, 1) ?? 0);

@@ -3,14 +3,14 @@
 import { batch, effect, untracked } from "@preact/signals";
 import type { ViewerState } from "../../state.ts";
 import { fetchDataset } from "./dataset.ts";
-import { TrainingHistory } from "./history.ts";
-import { TrainingLoop } from "./loop.ts";
 import { LossHistory } from "./loss_history.ts";
 import type { TrainingConfig, TrainingRecord } from "./records.ts";
-import { RemoteView } from "./remote_view.ts";
+import { RemoteTrainingView } from "./remote_view.ts";
 import { NO_TRAINING, type TrainingFollower, type TrainingHost } from "./state.ts";
 import { NO_FAILURE } from "./step_runner.ts";
 import { fetchTrainingConfig } from "./training_config.ts";
+import { TrainingHistory } from "./training_history.ts";
+import { TrainingLoop } from "./training_loop.ts";
 
 interface TrainingRun extends TrainingFollower {
   /** The history that the next round continues. */
@@ -43,7 +43,7 @@ export const runTraining = (state: ViewerState): (() => void) => {
         if (record === null) state.progress.value = NO_TRAINING;
         return;
       }
-      if (now?.id === record.id && now.round === record.swap_count) {
+      if (now?.id === record.id && now.swapCount === record.swap_count) {
         now.update(record);
         return;
       }
@@ -56,13 +56,13 @@ export const runTraining = (state: ViewerState): (() => void) => {
       }
       const history = now?.id === record.id ? now.history : undefined;
       end();
-      if (history === undefined) state.selectedCheckpoint.value = null; // ids restart from 1
+      if (history === undefined) state.selectedCheckpointId.value = null; // ids restart from 1
       if (record.is_mirror) {
         now = state.createWeightFollower.peek()?.(host, record);
         return;
       }
-      if (record.owner !== "" && record.owner !== host.page) {
-        now = new RemoteView(state, host, record);
+      if (record.owner !== "" && record.owner !== host.pageId) {
+        now = new RemoteTrainingView(state, host, record);
         return;
       }
       now = startTraining(state, host, record, history);
@@ -77,10 +77,10 @@ export const runTraining = (state: ViewerState): (() => void) => {
 function startTraining(
   state: ViewerState,
   host: TrainingHost,
-  first: TrainingRecord,
+  initialRecord: TrainingRecord,
   previousHistory: TrainingHistory | undefined,
 ): TrainingRun {
-  let record = first;
+  let record = initialRecord;
   let loop: TrainingLoop | undefined;
   let closed = false;
   let config: TrainingConfig | undefined;
@@ -91,18 +91,18 @@ function startTraining(
   };
   const updateRecord = (part: Partial<TrainingRecord>): void => {
     const of = state.training.peek();
-    if (!closed && of?.id === first.id) state.training.value = { ...of, ...part };
+    if (!closed && of?.id === initialRecord.id) state.training.value = { ...of, ...part };
   };
   const known = previousHistory === undefined ? NO_TRAINING : state.progress.peek();
   state.progress.value = { ...known, phase: "waiting", message: "" };
   const loadHistory = async (): Promise<TrainingHistory> => {
     const found = new TrainingHistory();
-    if (first.history !== "")
-      found.lossHistory = LossHistory.unpack(await host.blob(first.history));
+    if (initialRecord.history !== "")
+      found.lossHistory = LossHistory.unpack(await host.blob(initialRecord.history));
     return found;
   };
   const open = async (): Promise<void> => {
-    config ??= await fetchTrainingConfig((name) => host.blob(name), first);
+    config ??= await fetchTrainingConfig((name) => host.blob(name), initialRecord);
     // The Plan arrives separately.
     if (closed || opening || host.planHash !== config.plan || !host.hasValues) return;
     opening = true;
@@ -115,15 +115,15 @@ function startTraining(
         updateRecord({ state: now, pause_at: -1 });
       },
       isVisible: () => [...state.viewVisibility.peek().values()].includes(true),
-      selectedCheckpoint: () => state.selectedCheckpoint.peek(),
+      selectedCheckpointId: () => state.selectedCheckpointId.peek(),
     });
-    if (record.owner === "") updateRecord({ owner: host.page });
+    if (record.owner === "") updateRecord({ owner: host.pageId });
     updateProgress({
       config,
       updateRatios: null,
       deadUnits: null,
       predictions: null,
-      shownCheckpoint: null,
+      shownCheckpointId: null,
     });
     loop = newLoop;
     await newLoop.start();
@@ -136,15 +136,19 @@ function startTraining(
       if (closed) return;
       const message = error instanceof Error ? error.message : String(error);
       updateProgress({ phase: "failed", message });
-      const told = { training: first.id, first_step: first.start_step, held_out: [] };
+      const told = {
+        training: initialRecord.id,
+        first_step: initialRecord.start_step,
+        held_out: [],
+      };
       const text = `training can't continue in this page: ${message}`;
       host.reportSteps({ ...told, ...NO_FAILURE, message: text }, new Float32Array());
     });
   };
   tryOpen();
   return {
-    id: first.id,
-    round: first.swap_count,
+    id: initialRecord.id,
+    swapCount: initialRecord.swap_count,
     get history() {
       return history;
     },
@@ -152,7 +156,7 @@ function startTraining(
       const isNew = next !== record;
       record = next;
       // Python sent this record before it received this page's claim: claim it again.
-      if (loop !== undefined && next.owner === "") updateRecord({ owner: host.page });
+      if (loop !== undefined && next.owner === "") updateRecord({ owner: host.pageId });
       if (loop === undefined) tryOpen();
       else if (isNew) batch(() => loop?.update(next));
       else loop.onRerun();

@@ -1,19 +1,19 @@
 // The training's use of its Plan's session. Results are undefined if a context loss interrupts the work.
 import type { Session } from "../../plan/runtime.ts";
 import type { PlanHeader } from "../../plan/schema.ts";
-import type { StoredCheckpoint, Tensors } from "./checkpoints.ts";
+import type { PackedTensors, StoredCheckpoint } from "./checkpoints.ts";
 import type { Dataset } from "./dataset.ts";
 import { type FixedExamples, selectFixedExamples } from "./fixed_examples.ts";
 import type { TrainingHost } from "./state.ts";
 import {
   evaluateBatch,
-  predictFixed,
+  predictFixedExamples,
   runStep,
   type StepRequest,
   type StepResult,
 } from "./step_runner.ts";
 import type { TensorWatchers } from "./tensor_watchers.ts";
-import { fits, loadTensors, readTensors } from "./trained_state.ts";
+import { isStateCompatible, loadTensors, readTensors } from "./trained_state.ts";
 
 const RETRY_MS = 200;
 
@@ -32,13 +32,13 @@ export class TrainingSession {
   private readonly watchers: TensorWatchers;
   private plan: PlanHeader | undefined;
   /** The host's context losses when the state was last loaded. */
-  private seenContextLosses: number;
+  private contextLossesAtLoad: number;
 
   constructor(host: TrainingHost, dataset: Dataset, watches: TensorWatchers) {
     this.host = host;
     this.dataset = dataset;
     this.watchers = watches;
-    this.seenContextLosses = host.contextLosses;
+    this.contextLossesAtLoad = host.contextLossCount;
   }
 
   /** Start with the Plan's initial state. */
@@ -55,21 +55,22 @@ export class TrainingSession {
 
   /** Whether the state was lost with the context: see `recoverContext`. */
   get isContextLost(): boolean {
-    return this.host.contextLosses !== this.seenContextLosses;
+    return this.host.contextLossCount !== this.contextLossesAtLoad;
   }
 
-  fits(tensors: Tensors): boolean {
+  isCompatible(tensors: PackedTensors): boolean {
     return (
-      this.plan !== undefined && fits(this.plan, tensors, this.dataset.config.trained_parameters)
+      this.plan !== undefined &&
+      isStateCompatible(this.plan, tensors, this.dataset.config.trained_parameters)
     );
   }
 
-  load(tensors: Tensors): Promise<void> {
+  load(tensors: PackedTensors): Promise<void> {
     const initial = this.host.initialWeights();
     return this.host.withSession(async (session) => loadTensors(session, tensors, initial));
   }
 
-  read(): Promise<Tensors> {
+  read(): Promise<PackedTensors> {
     return this.host.withSession(readTensors);
   }
 
@@ -81,7 +82,7 @@ export class TrainingSession {
       const isSound = Number.isFinite(result.loss) && Number.isFinite(result.finiteCheck);
       let updateRatios: Float32Array | null = null;
       let deadUnits: Float32Array | null = null;
-      if (request.needsMeasures) {
+      if (request.needsMeasurements) {
         await this.watchers.captureGradients(session);
         if (dataset.config.update_ratios_key !== "")
           updateRatios = await session.read(dataset.config.update_ratios_key);
@@ -96,7 +97,7 @@ export class TrainingSession {
   /** The loss and accuracy over all held-out examples. */
   async evaluate(): Promise<readonly [loss: number, share: number] | undefined> {
     const { config } = this.dataset;
-    let [loss, share] = [0, 0];
+    let [loss, accuracy] = [0, 0];
     for (let first = 0; first < config.held_out_count; first += config.batch_size) {
       const count = Math.min(config.batch_size, config.held_out_count - first);
       const found = await this.withSession((session) =>
@@ -104,25 +105,25 @@ export class TrainingSession {
       );
       if (found === undefined) return undefined;
       loss += (found[0] * count) / config.held_out_count;
-      share += (found[1] * count) / config.held_out_count;
+      accuracy += (found[1] * count) / config.held_out_count;
     }
-    return [loss, share];
+    return [loss, accuracy];
   }
 
   /** Read the contents of a checkpoint of the current state. */
   readCheckpoint(): Promise<
-    Pick<StoredCheckpoint, "tensors" | "arrays" | "predictions"> | undefined
+    Pick<StoredCheckpoint, "tensors" | "parameterArrays" | "predictions"> | undefined
   > {
     const { dataset } = this;
     return this.withSession(async (session) => {
       const tensors = await readTensors(session);
-      const arrays = new Map<string, Float32Array>();
+      const parameterArrays = new Map<string, Float32Array>();
       for (const name of dataset.config.trained_parameters)
-        arrays.set(name, await session.read(name));
+        parameterArrays.set(name, await session.read(name));
       return {
         tensors,
-        arrays,
-        predictions: await predictFixed(session, dataset, this.fixedExamples),
+        parameterArrays,
+        predictions: await predictFixedExamples(session, dataset, this.fixedExamples),
       };
     });
   }
@@ -150,28 +151,30 @@ export class TrainingSession {
   }
 
   /** Notify watchers, and compute the output for the fixed examples. */
-  refreshPredictions(stepped: boolean): Promise<Float32Array | undefined> {
+  refreshPredictions(hasStepped: boolean): Promise<Float32Array | undefined> {
     return this.withSession(async (session) => {
-      await this.watchers.notify(session, stepped);
-      return predictFixed(session, this.dataset, this.fixedExamples);
+      await this.watchers.notify(session, hasStepped);
+      return predictFixedExamples(session, this.dataset, this.fixedExamples);
     });
   }
 
-  async updateWatchers(stepped: boolean): Promise<void> {
-    await this.withSession((session) => this.watchers.notify(session, stepped));
+  async updateWatchers(hasStepped: boolean): Promise<void> {
+    await this.withSession((session) => this.watchers.notify(session, hasStepped));
   }
 
   /** Wait until the network is restored, with this state; return false once `isUseless()` is true. */
-  async recoverContext(tensors: Tensors, isCancelled: () => boolean): Promise<boolean> {
+  async recoverContext(tensors: PackedTensors, isCancelled: () => boolean): Promise<boolean> {
     const { host, dataset } = this;
     while (!isCancelled()) {
       // Runs fail before the page receives the loss event, and until everything is rebuilt: retry.
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
       if (host.planHash !== dataset.config.plan || !host.hasValues) continue;
-      this.seenContextLosses = host.contextLosses;
+      this.contextLossesAtLoad = host.contextLossCount;
       const isLoaded = await ignoreContextLoss(async () => {
         await this.load(tensors);
-        await host.withSession((session) => predictFixed(session, dataset, this.fixedExamples));
+        await host.withSession((session) =>
+          predictFixedExamples(session, dataset, this.fixedExamples),
+        );
         return true;
       });
       if (isLoaded && !this.isContextLost) return true;

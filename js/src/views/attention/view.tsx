@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import type { Attention } from "../../explain/attention.ts";
+import type { AttentionLayers } from "../../explain/attention.ts";
 import type { Products } from "../../explain/products.ts";
 import type { Tensors } from "../../explain/tensor.ts";
 import { type TokenPair, tokenPairAt, tokenPairTerms } from "../../explain/token_pair.ts";
@@ -16,23 +16,23 @@ import { Num, SignedTerm } from "../explain/number.tsx";
 import { NumberField } from "../number_field.tsx";
 
 /** Longer rows are shown only as bars. */
-const MAX_ROW = 160;
+const MAX_EQUATION_COLUMNS = 160;
 
 interface Props {
-  attention: Attention;
+  attention: AttentionLayers;
   layer: Layer;
   tensors: Tensors;
-  index: number;
+  elementIndex: number;
   width: number;
 }
 
 export function AttentionView(props: Props) {
-  const { attention, layer, tensors, index } = props;
+  const { attention, layer, tensors, elementIndex } = props;
   const { scores, weights, output } = attention;
   // The user's choice of key and feature applies until another position is selected.
   const [held, hold] = useState({ index: -1, key: -1, feature: -1 });
-  const first = tokenPairAt(attention, layer, tensors, index, weights.name);
-  const more = held.index === index ? held : { key: -1, feature: -1 };
+  const first = tokenPairAt(attention, layer, tensors, elementIndex, weights.name);
+  const more = held.index === elementIndex ? held : { key: -1, feature: -1 };
   const pair: TokenPair = {
     ...first,
     key: more.key < 0 ? first.key : more.key,
@@ -41,7 +41,7 @@ export function AttentionView(props: Props) {
   const found = tokenPairTerms(attention, tensors, pair);
   if (found === null) return null;
   const width = props.width - 16;
-  const choose = (key: number): void => hold({ ...more, index, key });
+  const choose = (key: number): void => hold({ ...more, index: elementIndex, key });
   const [q, k, v] = [scores.operands[0]?.key, scores.operands[1]?.key, output.operands[1]?.key];
   const input = found.weight.inputs[pair.key] ?? Number.NaN;
   const power = found.weight.exponentials[pair.key] ?? Number.NaN;
@@ -57,7 +57,11 @@ export function AttentionView(props: Props) {
         title="1 · q·k of one pair"
         text={`${scores.name}, ${both}: the sum of the products of q and k`}
       >
-        <TokenRow width={width} products={found.score} names={[`q: ${q}`, `k: ${k}`]} />
+        <DotProductEquation
+          width={width}
+          products={found.score}
+          factorNames={[`q: ${q}`, `k: ${k}`]}
+        />
         <p class="nbg-second">
           q·k = <Num value={found.score.sum} strong />
           {between && (
@@ -93,16 +97,20 @@ export function AttentionView(props: Props) {
         title="3 · The weighted sum of v"
         text={`${output.name}, ${who}: the attention-weighted sum of all value vectors`}
       >
-        {pair.features > 1 && (
+        {pair.featureCount > 1 && (
           <NumberField
             label="Shown for feature"
             low={0}
-            high={pair.features - 1}
+            high={pair.featureCount - 1}
             value={pair.feature}
-            set={(feature) => hold({ ...more, index, feature })}
+            setValue={(feature) => hold({ ...more, index: elementIndex, feature })}
           />
         )}
-        <TokenRow width={width} products={found.output} names={["Shares", `v: ${v}`]} />
+        <DotProductEquation
+          width={width}
+          products={found.output}
+          factorNames={["Shares", `v: ${v}`]}
+        />
         <Contributions
           contributions={found.output.contributions}
           firstChannel={0}
@@ -139,12 +147,16 @@ function AttentionStep(props: {
 }
 
 /** The elementwise products of a row and a column, with connecting curves. */
-function TokenRow(props: { products: Products; names: readonly [string, string]; width: number }) {
-  const { products, names, width } = props;
+function DotProductEquation(props: {
+  products: Products;
+  factorNames: readonly [string, string];
+  width: number;
+}) {
+  const { products, factorNames, width } = props;
   const hoveredCell = useSignal<number | null>(null);
   const count = products.contributions.length;
-  const rows = Array.from({ length: count }, (_, k) => products.patch(k).cells[0]);
-  const { cell, way } = cellLayout(width, 1, count, 3);
+  const rows = Array.from({ length: count }, (_, k) => products.channelProducts(k).cells[0]);
+  const { cell: cellSide, way } = cellLayout(width, 1, count, 3);
   const cells = {
     a: rows.map((one) => ({ value: one?.input ?? Number.NaN })),
     b: rows.map((one) => ({ value: one?.weight ?? Number.NaN })),
@@ -156,7 +168,7 @@ function TokenRow(props: { products: Products; names: readonly [string, string];
     useSignedColor(colors[1] ?? 1),
     useSignedColor(colors[2] ?? 1),
   ];
-  if (count > MAX_ROW || cell * count > width) return null;
+  if (count > MAX_EQUATION_COLUMNS || cellSide * count > width) return null;
   const cellTooltip = (k: number): string => {
     const one = rows[k];
     return one
@@ -166,10 +178,10 @@ function TokenRow(props: { products: Products; names: readonly [string, string];
   return (
     <div class={`nbg-flowing nbg-way-${way === "beside" ? "below" : "stacked"}`}>
       <Equation
-        {...{ cell, hoveredCell, cellTooltip, columns: count }}
+        {...{ cellSide, hoveredCell, cellTooltip, columns: count }}
         terms={[
-          { title: names[0], text: "", label: names[0], cells: cells.a, color: a },
-          { title: names[1], text: "", label: names[1], cells: cells.b, color: b },
+          { title: factorNames[0], text: "", label: factorNames[0], cells: cells.a, color: a },
+          { title: factorNames[1], text: "", label: factorNames[1], cells: cells.b, color: b },
           {
             title: "Products",
             text: "",

@@ -2,7 +2,7 @@
 
 import { formatExact, formatInteger, formatShort } from "../../number_format.ts";
 import { NonFiniteBar } from "../bar_chart.tsx";
-import { pointerIn, pointerPosition, useViews } from "../context.ts";
+import { pointerOffset, pointerPosition, useViews } from "../context.ts";
 import { argsortDescending, maxAbs } from "../layout.ts";
 import { NumberField } from "../number_field.tsx";
 import { Num } from "./number.tsx";
@@ -23,14 +23,14 @@ export function Contributions(props: {
   text: string;
   chosen: number;
   /** Sort by value, highest first, instead of by absolute value. */
-  descending?: boolean;
+  sortsByValue?: boolean;
   /** Absent if the user cannot select a term. */
   choose?: (k: number) => void;
   width: number;
 }) {
-  const { contributions, firstChannel, noun, text, chosen, descending, choose, width } = props;
+  const { contributions, firstChannel, noun, text, chosen, sortsByValue, choose, width } = props;
   const views = useViews();
-  const order = descending
+  const order = sortsByValue
     ? argsortDescending([...contributions])
     : rankContributions(contributions);
   const count = contributions.length;
@@ -44,7 +44,9 @@ export function Contributions(props: {
     .slice(0, 8)
     .map((k) => `${noun} ${firstChannel + k} ${formatShort(value(k))}`);
   const under = (event: MouseEvent): number | undefined => {
-    return shown[Math.floor(pointerIn(event.currentTarget as Element, event, views).left / along)];
+    return shown[
+      Math.floor(pointerOffset(event.currentTarget as Element, event, views).left / along)
+    ];
   };
   const point = (event: PointerEvent): void => {
     const k = under(event);
@@ -80,7 +82,7 @@ export function Contributions(props: {
             low={firstChannel}
             high={firstChannel + count - 1}
             value={firstChannel + chosen}
-            set={(index) => choose(index - firstChannel)}
+            setValue={(index) => choose(index - firstChannel)}
           />
         )}
       </header>

@@ -1,7 +1,7 @@
 // Explains one output value of a convolution: the patch under the filter, times the filter, tap by tap.
 import { useSignal } from "@preact/signals";
 import { paddingModeText } from "../../explain/padding_modes.ts";
-import type { ConvolutionProducts, Patch } from "../../explain/products.ts";
+import type { ChannelProducts, ConvolutionProducts } from "../../explain/products.ts";
 import { windowText } from "../../explain/window.ts";
 import { windowMargins } from "../../explain/window_margins.ts";
 import { formatInteger } from "../../number_format.ts";
@@ -22,9 +22,9 @@ import {
 import { MIN_NUMBER_CELL } from "./matrix.tsx";
 import {
   type DrawContext,
-  GAP,
-  hasPixels,
+  hasSeveralPixels,
   type MarkedSource,
+  PICTURE_GAP,
   ResultFigure,
   SourceAndResult,
   SourceFigure,
@@ -41,18 +41,18 @@ export interface ConvolutionProps {
   readonly chosen: number;
   readonly choose: (k: number) => void;
   /** The weight's name, e.g. "encoder.0.weight". */
-  readonly weight: string;
+  readonly weightKey: string;
   /** The output channel. */
-  readonly output: number;
+  readonly outputChannel: number;
   readonly context: DrawContext;
 }
 
 /** The contribution of each input channel. */
 export function ChannelContributions(props: ConvolutionProps & { width: number }) {
   const { source, products, chosen, choose, width } = props;
-  const { contributions, firstChannel, count } = products;
+  const { contributions, firstChannel, productCount } = products;
   if (contributions.length < 2) return null;
-  const each = count / contributions.length;
+  const each = productCount / contributions.length;
   return (
     <Contributions
       {...{ contributions, firstChannel, chosen, choose, width }}
@@ -64,7 +64,7 @@ export function ChannelContributions(props: ConvolutionProps & { width: number }
 
 /** The input, patch × filter = products, and the result. */
 export function ConvolutionView(props: ConvolutionProps) {
-  const { layer, source, products, chosen, weight, output, context } = props;
+  const { layer, source, products, chosen, weightKey, outputChannel, context } = props;
   const hoveredCell = useSignal<number | null>(null);
   const { taps, firstChannel } = products;
   const [rows, columns] = [taps.rows.length, taps.columns.length];
@@ -75,12 +75,12 @@ export function ConvolutionView(props: ConvolutionProps) {
   const { room, to, taken } = usePictureSizes(from, context);
   const few = rows * columns <= MAX_TAPS;
   const is1d = source.nchw[2] === 1 && rows === 1;
-  const patch = products.patch(few ? chosen : 0, few ? taps : { rows: [], columns: [] });
-  const free = context.width - taken - GAP;
-  const beside = is1d ? 0 : cellSize(free - GAP, rows, columns, 3);
+  const patch = products.channelProducts(few ? chosen : 0, few ? taps : { rows: [], columns: [] });
+  const free = context.width - taken - PICTURE_GAP;
+  const beside = is1d ? 0 : cellSize(free - PICTURE_GAP, rows, columns, 3);
   const below = cellLayout(context.width, rows, columns, 3);
   const between = few && beside >= Math.min(MIN_NUMBER_CELL, below.cell);
-  const cell = between ? beside : below.cell;
+  const cellSide = between ? beside : below.cell;
   const cells = {
     input: inputCells(patch),
     weight: weightCells(patch),
@@ -93,7 +93,7 @@ export function ConvolutionView(props: ConvolutionProps) {
   };
   const equation = few && (
     <Equation
-      {...{ columns, cell, hoveredCell, is1d }}
+      {...{ columns, cellSide, hoveredCell, is1d }}
       cellTooltip={productTooltip(patch, paddingModeText(mode) ?? undefined)}
       terms={[
         {
@@ -105,7 +105,7 @@ export function ConvolutionView(props: ConvolutionProps) {
         },
         {
           title: "Filter",
-          text: `${weight}[${output}, ${chosen}]`,
+          text: `${weightKey}[${outputChannel}, ${chosen}]`,
           label: "Filter",
           cells: cells.weight,
           color: colors.weight,
@@ -129,10 +129,10 @@ export function ConvolutionView(props: ConvolutionProps) {
             source={from}
             room={room}
             tensors={context.tensors}
-            callout={{ gap: GAP, height: rows * cell }}
+            callout={{ gap: PICTURE_GAP, height: rows * cellSide }}
           />
           {equation}
-          {hasPixels(context.result.value) && (
+          {hasSeveralPixels(context.result.value) && (
             <ResultFigure result={context.result} room={to} tensors={context.tensors} />
           )}
         </div>
@@ -161,13 +161,13 @@ export function ConvolutionView(props: ConvolutionProps) {
 }
 
 /** The caption of the products, e.g. "9 terms, 3 from padding". */
-function productsText(patch: Patch, mode: unknown): string {
+function productsText(patch: ChannelProducts, paddingMode: unknown): string {
   const { cells } = patch;
   const hatched = cells.filter((one) => one.state !== "input").length;
   const repeated = cells.filter((one) => one.repeatedPixel !== undefined).length;
   return [
     `${cells.length} term${cells.length === 1 ? "" : "s"}`,
     ...(hatched > 0 ? [`${hatched} from padding`] : []),
-    ...(repeated > 0 ? [`${repeated} ${paddingModeText(mode)} at the border`] : []),
+    ...(repeated > 0 ? [`${repeated} ${paddingModeText(paddingMode)} at the border`] : []),
   ].join(", ");
 }

@@ -4,7 +4,7 @@ import type { Explanation } from "../../explain/explanation.ts";
 import type { DenseProducts } from "../../explain/products.ts";
 import { formatInteger } from "../../number_format.ts";
 import type { Value } from "../../plan/schema.ts";
-import { ElementLink, ReshapedFrom } from "../explain_trail/element_links.tsx";
+import { ElementLink, ReshapeSourceNote } from "../explain_trail/element_links.tsx";
 import { Contributions, rankContributions } from "./contributions.tsx";
 import { Num } from "./number.tsx";
 import type { ExplainedPixel } from "./source_result.tsx";
@@ -13,16 +13,16 @@ const MAX_ROWS = 8;
 
 export function DenseView(props: {
   source: Value;
-  found: Explanation;
+  explanation: Explanation;
   products: DenseProducts;
   result: ExplainedPixel;
-  weight: string;
+  weightKey: string;
   chosen: number;
   choose: (k: number) => void;
   width: number;
 }) {
-  const { source, found, products, result, weight, chosen, choose, width } = props;
-  const from = (k: number) => found.elementRef(0, products.pair(k)[0]);
+  const { source, explanation, products, result, weightKey, chosen, choose, width } = props;
+  const from = (k: number) => explanation.operandElementRef(0, products.factorIndices(k)[0]);
   const order = rankContributions(products.contributions);
   const top = order.slice(0, MAX_ROWS);
   const shown = top.includes(chosen) ? top : [...top.slice(0, MAX_ROWS - 1), chosen];
@@ -32,8 +32,8 @@ export function DenseView(props: {
         <h3>
           {order.length > shown.length ? "The largest products" : "All products"}{" "}
           <span class="nbg-second">
-            {source.key} × {weight}
-            <ReshapedFrom from={from(0)} />
+            {source.key} × {weightKey}
+            <ReshapeSourceNote elementRef={from(0)} />
           </span>
         </h3>
         <table class="nbg-table nbg-terms">
@@ -47,13 +47,13 @@ export function DenseView(props: {
           </thead>
           <tbody>
             {shown.map((k) => {
-              const [cell] = products.patch(k).cells;
+              const [cell] = products.channelProducts(k).cells;
               return (
                 cell && (
                   <tr key={k} class={k === chosen ? "nbg-chosen" : ""}>
                     <th scope="row">
                       {formatInteger(k)}
-                      <ElementLink from={from(k)} at={result} />
+                      <ElementLink elementRef={from(k)} explainedElement={result} />
                     </th>
                     <td>
                       <Num value={cell.input} />

@@ -1,6 +1,6 @@
 // Patch × filter = products: matrices side by side; those with a single row also have curves.
 import type { Signal } from "@preact/signals";
-import type { Patch } from "../../explain/products.ts";
+import type { ChannelProducts } from "../../explain/products.ts";
 import { formatExact, formatFixed } from "../../number_format.ts";
 import { maxAbs } from "../layout.ts";
 import type { ColorFunction } from "./colors.ts";
@@ -12,7 +12,7 @@ import {
   MIN_NUMBER_CELL,
   OperatorSign,
 } from "./matrix.tsx";
-import { parseShown } from "./number.tsx";
+import { parseDisplayedNumber } from "./number.tsx";
 
 /** CSS pixels of an operator sign, and of a caption, which is the least width of a picture or matrix. */
 const SIGN_WIDTH = 28;
@@ -35,20 +35,20 @@ export function cellLayout(room: number, rows: number, columns: number, matrixCo
   return { cell: (way === "beside" ? beside : stacked) ?? 6, way } as const;
 }
 
-export const inputCells = (patch: Patch): MatrixCell[] =>
+export const inputCells = (patch: ChannelProducts): MatrixCell[] =>
   patch.cells.map(({ input, state, repeatedPixel }) => ({
     value: input,
     state,
     repeatedPixel,
   }));
-export const weightCells = (patch: Patch): MatrixCell[] =>
+export const weightCells = (patch: ChannelProducts): MatrixCell[] =>
   patch.cells.map(({ weight }) => ({ value: weight }));
-export const productCells = (patch: Patch): MatrixCell[] =>
+export const productCells = (patch: ChannelProducts): MatrixCell[] =>
   patch.cells.map(({ product }) => ({ value: product }));
 
 /** The tooltip of a product: its factors; `border` describes the padding mode. */
 export const productTooltip =
-  (patch: Patch, border = "repeated") =>
+  (patch: ChannelProducts, border = "repeated") =>
   (i: number) => {
     const cell = patch.cells[i];
     if (cell === undefined) return "";
@@ -72,22 +72,27 @@ export interface EquationTerm {
 }
 
 /** "sum = 0.305", or "sum ≈ 0.305" if the rounded cells add up to a different number. */
-function sumText({ cells, sum }: EquationTerm, cell: number): string {
+function sumText({ cells, sum }: EquationTerm, cellSide: number): string {
   if (sum === undefined) return "";
   const shown = formatFixed(sum);
-  const roundedSum = cells.reduce((all, { value }) => all + parseShown(cellText(value, cell)), 0);
-  const isDifferent = Math.abs(roundedSum - parseShown(shown)) > 1e-9 * Math.max(1, Math.abs(sum));
-  return `sum ${cell >= MIN_NUMBER_CELL && isDifferent ? "≈" : "="} ${shown}`;
+  const roundedSum = cells.reduce(
+    (all, { value }) => all + parseDisplayedNumber(cellText(value, cellSide)),
+    0,
+  );
+  const isDifferent =
+    Math.abs(roundedSum - parseDisplayedNumber(shown)) > 1e-9 * Math.max(1, Math.abs(sum));
+  return `sum ${cellSide >= MIN_NUMBER_CELL && isDifferent ? "≈" : "="} ${shown}`;
 }
 
 /** "=", or "≈" if some product differs from the product of the rounded factors. */
-function productSign([a, b, c]: readonly EquationTerm[], cell: number): string {
-  if (cell < MIN_NUMBER_CELL || a === undefined || b === undefined || c === undefined) return "=";
+function productSign([a, b, c]: readonly EquationTerm[], cellSide: number): string {
+  if (cellSide < MIN_NUMBER_CELL || a === undefined || b === undefined || c === undefined)
+    return "=";
   const read = (term: EquationTerm, i: number): number =>
-    parseShown(cellText(term.cells[i]?.value ?? 0, cell));
+    parseDisplayedNumber(cellText(term.cells[i]?.value ?? 0, cellSide));
   const same = c.cells.every(({ value }, i) => {
-    const text = cellText(value, cell);
-    return !Number.isFinite(value) || cellText(read(a, i) * read(b, i), cell) === text;
+    const text = cellText(value, cellSide);
+    return !Number.isFinite(value) || cellText(read(a, i) * read(b, i), cellSide) === text;
   });
   return same ? "=" : "≈";
 }
@@ -96,7 +101,7 @@ function productSign([a, b, c]: readonly EquationTerm[], cell: number): string {
 export function Equation(props: {
   terms: readonly EquationTerm[];
   columns: number;
-  cell: number;
+  cellSide: number;
   /** One-dimensional terms: a curve is drawn above each. */
   is1d?: boolean;
   hoveredCell: Signal<number | null>;
@@ -109,10 +114,17 @@ export function Equation(props: {
         const { title, text, label, cells, color } = term;
         return (
           <>
-            {k > 0 && <OperatorSign>{k === 1 ? "×" : productSign(terms, props.cell)}</OperatorSign>}
-            <Figure key={label} title={title} text={text} unbrokenText={sumText(term, props.cell)}>
+            {k > 0 && (
+              <OperatorSign>{k === 1 ? "×" : productSign(terms, props.cellSide)}</OperatorSign>
+            )}
+            <Figure
+              key={label}
+              title={title}
+              text={text}
+              unbrokenText={sumText(term, props.cellSide)}
+            >
               <div>
-                {is1d && columns > 1 && <StemPlot cells={cells} cell={props.cell} />}
+                {is1d && columns > 1 && <StemPlot cells={cells} cellSide={props.cellSide} />}
                 <Matrix {...shared} {...{ label, cells, color }} columns={Math.max(1, columns)} />
               </div>
             </Figure>
@@ -123,25 +135,25 @@ export function Equation(props: {
   );
 }
 
-const STEMS_HEIGHT = 72;
+const STEM_PLOT_HEIGHT = 72;
 
 /** A row of numbers as a stem plot over its cells: each number is a dot above its cell. */
-function StemPlot({ cells, cell }: { cells: readonly MatrixCell[]; cell: number }) {
+function StemPlot({ cells, cellSide }: { cells: readonly MatrixCell[]; cellSide: number }) {
   const values = cells.map(({ value }) => (Number.isFinite(value) ? value : 0));
   const [low, high] = [Math.min(0, ...values), Math.max(0, ...values)];
   const up = (y: number): number =>
-    STEMS_HEIGHT - 6 - ((y - low) / (high - low || 1)) * (STEMS_HEIGHT - 12);
-  const at = (i: number): number => (i + 0.5) * cell;
+    STEM_PLOT_HEIGHT - 6 - ((y - low) / (high - low || 1)) * (STEM_PLOT_HEIGHT - 12);
+  const at = (i: number): number => (i + 0.5) * cellSide;
   const points = values.map((value, i) => `${at(i)} ${up(value)}`);
   const stems = values.map((value, i) => `M${at(i)} ${up(0)}V${up(value)}`);
   return (
     <svg
       class="nbg-curve nbg-stems"
-      width={cell * cells.length}
-      height={STEMS_HEIGHT}
+      width={cellSide * cells.length}
+      height={STEM_PLOT_HEIGHT}
       aria-hidden="true"
     >
-      <path class="nbg-zero" d={`M0 ${up(0)}H${cell * cells.length}${stems.join("")}`} />
+      <path class="nbg-zero" d={`M0 ${up(0)}H${cellSide * cells.length}${stems.join("")}`} />
       <path class="nbg-line-of" d={`M${points.join("L")}`} />
       {values.map((value, i) => (
         <circle key={i} class="nbg-dot" cx={at(i)} cy={up(value)} r="3" />

@@ -1,15 +1,24 @@
 // A small plot of a function of one number, with the evaluated point marked.
 
 const [WIDTH, HEIGHT] = [76, 60];
-const STEPS = 60;
+const SAMPLE_STEPS = 60;
 
-export function FunctionCurve({ evaluate, at }: { evaluate: (x: number) => number; at: number }) {
-  if (!Number.isFinite(at)) return null;
+export function FunctionCurve({
+  evaluate,
+  markedX,
+}: {
+  evaluate: (x: number) => number;
+  markedX: number;
+}) {
+  if (!Number.isFinite(markedX)) return null;
   // Zero is in the middle, and the point is inside the range.
-  const reach = Math.max(3, Math.abs(at) * 1.3);
-  const xs = Array.from({ length: STEPS + 1 }, (_, i) => (i / STEPS - 0.5) * 2 * reach);
+  const reach = Math.max(3, Math.abs(markedX) * 1.3);
+  const xs = Array.from(
+    { length: SAMPLE_STEPS + 1 },
+    (_, i) => (i / SAMPLE_STEPS - 0.5) * 2 * reach,
+  );
   const ys = xs.map(evaluate);
-  const finite = [...ys, evaluate(at), 0].filter(Number.isFinite);
+  const finite = [...ys, evaluate(markedX), 0].filter(Number.isFinite);
   const [low, high] = [Math.min(...finite), Math.max(...finite)];
   const along = (x: number): number => 2 + ((x + reach) / (2 * reach)) * (WIDTH - 4);
   const up = (y: number): number => HEIGHT - 4 - ((y - low) / (high - low || 1)) * (HEIGHT - 8);
@@ -23,7 +32,7 @@ export function FunctionCurve({ evaluate, at }: { evaluate: (x: number) => numbe
     <svg class="nbg-curve" width={WIDTH} height={HEIGHT} aria-hidden="true">
       <path class="nbg-zero" d={`M${along(0)} 0V${HEIGHT}M0 ${up(0)}H${WIDTH}`} />
       <path class="nbg-line-of" d={`M${points.join("L")}`} />
-      <circle class="nbg-dot" cx={along(at)} cy={up(evaluate(at))} r="4" />
+      <circle class="nbg-dot" cx={along(markedX)} cy={up(evaluate(markedX))} r="4" />
     </svg>
   );
 }

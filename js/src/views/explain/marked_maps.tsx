@@ -2,7 +2,7 @@
 import { useRef } from "preact/hooks";
 import { type AxisTap, tapPosition, type WindowTaps } from "../../explain/window.ts";
 import { NO_MARGINS, type WindowMargins } from "../../explain/window_margins.ts";
-import { drawKind } from "../../network/display_kind.ts";
+import { displayStyle } from "../../network/display_kind.ts";
 import { formatExact } from "../../number_format.ts";
 import type { Value } from "../../plan/schema.ts";
 import { pointerPosition, useViews } from "../context.ts";
@@ -13,7 +13,7 @@ import { Maps } from "../maps.tsx";
 const MAX_PIXEL_SIZE = 28;
 const MIN_PICTURE_SIZE = 120;
 /** CSS pixels of height of a one-dimensional signal, drawn as colours and as a curve. */
-const LINE_HEIGHT = 28;
+const SIGNAL_STRIP_HEIGHT = 28;
 const CURVE_HEIGHT = 96;
 /** With more values per CSS pixel than this, a curve is drawn as the minimum and maximum of each stretch. */
 const MAX_POINTS_PER_PIXEL = 2;
@@ -22,14 +22,14 @@ const MAX_REPEAT_LINES = 64;
 
 /**
  * The scale of a map in a square of `room` CSS pixels, at least MIN_PICTURE_SIZE large, and the CSS pixels that the map
- * takes; `large`: fill the room as far as whole pixels allow, even for a map of few pixels.
+ * takes; `fillsRoom`: fill the room as far as whole pixels allow, even for a map of few pixels.
  */
 export function mapSize(
   value: Value,
   room: number,
-  ratio: number,
+  pixelRatio: number,
   margins: WindowMargins = NO_MARGINS,
-  large = false,
+  fillsRoom = false,
 ) {
   const [, , height, width] = value.nchw;
   const pixels = Math.max(
@@ -37,21 +37,24 @@ export function mapSize(
     width + margins.left + margins.right,
   );
   const [least, most] = [
-    Math.ceil(MIN_PICTURE_SIZE * ratio),
-    large ? Infinity : Math.round(MAX_PIXEL_SIZE * ratio),
+    Math.ceil(MIN_PICTURE_SIZE * pixelRatio),
+    fillsRoom ? Infinity : Math.round(MAX_PIXEL_SIZE * pixelRatio),
   ];
-  let scale = Math.min(fitScale(pixels, room * ratio), Math.max(most, Math.ceil(least / pixels)));
+  let scale = Math.min(
+    fitScale(pixels, room * pixelRatio),
+    Math.max(most, Math.ceil(least / pixels)),
+  );
   while (tileSide(pixels, scale) < least) scale = scale < 1 ? 1 / (1 / scale - 1) : scale + 1;
-  const side = (pixels: number): number => tileSide(pixels, scale) / ratio;
+  const side = (pixels: number): number => tileSide(pixels, scale) / pixelRatio;
   const pad = {
-    top: (margins.top * scale) / ratio,
-    bottom: (margins.bottom * scale) / ratio,
-    left: (margins.left * scale) / ratio,
-    right: (margins.right * scale) / ratio,
+    top: (margins.top * scale) / pixelRatio,
+    bottom: (margins.bottom * scale) / pixelRatio,
+    left: (margins.left * scale) / pixelRatio,
+    right: (margins.right * scale) / pixelRatio,
   };
   const own = {
     width: side(width),
-    height: height === 1 && width > 1 ? LINE_HEIGHT : side(height),
+    height: height === 1 && width > 1 ? SIGNAL_STRIP_HEIGHT : side(height),
   };
   return {
     ...{ scale, pad, ...own },
@@ -67,13 +70,13 @@ export function mapSize(
 function curveSize(
   value: Value,
   room: number,
-  ratio: number,
+  pixelRatio: number,
   { left, right }: WindowMargins = NO_MARGINS,
 ) {
   const along = room / (value.nchw[3] + left + right);
   const own = { width: along * value.nchw[3], height: CURVE_HEIGHT };
   const pad = { top: 0, bottom: 0, left: left * along, right: right * along };
-  return { scale: ratio, pad, ...own, outer: { width: room, height: CURVE_HEIGHT } };
+  return { scale: pixelRatio, pad, ...own, outer: { width: room, height: CURVE_HEIGHT } };
 }
 
 interface SingleMapProps {
@@ -90,12 +93,12 @@ interface SingleMapProps {
 /** The scale and size that the map is drawn at. */
 export function drawnSize(
   { value, room, signal, fillsRoom = false }: Omit<SingleMapProps, "channel" | "label">,
-  ratio: number,
+  pixelRatio: number,
   margins?: WindowMargins,
 ) {
   return signal
-    ? curveSize(value, room, ratio, margins)
-    : mapSize(value, room, ratio, margins, fillsRoom);
+    ? curveSize(value, room, pixelRatio, margins)
+    : mapSize(value, room, pixelRatio, margins, fillsRoom);
 }
 
 /** A one-dimensional signal as a curve, from its minimum to its maximum. */
@@ -149,9 +152,9 @@ function SignalCurve(props: {
 
 /** One channel of a map, or an image, with an overlay. */
 export function SingleMap(
-  props: SingleMapProps & { around?: WindowMargins; children: preact.ComponentChildren },
+  props: SingleMapProps & { margins?: WindowMargins; children: preact.ComponentChildren },
 ) {
-  const { value, channel, label, signal, around: margins, children } = props;
+  const { value, channel, label, signal, margins, children } = props;
   const ratio = useViews().pixelRatio.value;
   const { scale, width, height } = drawnSize(props, ratio, margins);
   if (signal) {
@@ -162,7 +165,7 @@ export function SingleMap(
     );
   }
   const channels =
-    drawKind(value).drawMode === "rgb"
+    displayStyle(value).drawMode === "rgb"
       ? Array.from({ length: value.nchw[1] }, (_, i) => i)
       : [channel];
   return (
@@ -188,9 +191,13 @@ export interface Callout {
 
 /** The input with the window drawn at its position, over the map or over the padding around it. */
 export function InputMap(
-  props: SingleMapProps & { lines: WindowTaps; callout: Callout | null; around?: WindowMargins },
+  props: SingleMapProps & {
+    windowTaps: WindowTaps;
+    callout: Callout | null;
+    margins?: WindowMargins;
+  },
 ) {
-  const { value, lines, callout, around: margins = NO_MARGINS } = props;
+  const { value, windowTaps, callout, margins = NO_MARGINS } = props;
   const ratio = useViews().pixelRatio.value;
   const [, , mapHeight, mapWidth] = value.nchw;
   const size = drawnSize(props, ratio, margins);
@@ -201,21 +208,21 @@ export function InputMap(
     const [first, last] = [Math.min(...places), Math.max(...places)];
     return { from: first * pixel, length: (last - first + 1) * pixel };
   };
-  const none = lines.rows.length === 0 || lines.columns.length === 0;
-  const [y, x] = [ends(lines.rows, down), ends(lines.columns, along)];
+  const none = windowTaps.rows.length === 0 || windowTaps.columns.length === 0;
+  const [y, x] = [ends(windowTaps.rows, down), ends(windowTaps.columns, along)];
   const apart = (at: readonly AxisTap[]): boolean =>
     at.some((line, i) => Math.abs(tapPosition(line) - tapPosition(at[i - 1] ?? line)) > 1);
   const box = `M${x.from} ${y.from}h${x.length}v${y.length}h${-x.length}z`;
   const taps =
-    apart(lines.rows) || apart(lines.columns)
-      ? lines.rows.flatMap((row) =>
-          lines.columns.map(
+    apart(windowTaps.rows) || apart(windowTaps.columns)
+      ? windowTaps.rows.flatMap((row) =>
+          windowTaps.columns.map(
             (column) =>
               `M${tapPosition(column) * along} ${tapPosition(row) * down}h${along}v${down}h${-along}z`,
           ),
         )
       : [];
-  const repeated = repeatPath(lines, along, down);
+  const repeated = repeatedPixelPath(windowTaps, along, down);
   const right = x.from + x.length;
   const to = size.width + pad.right + (callout?.gap ?? 0);
   const rays =
@@ -248,25 +255,31 @@ export function InputMap(
 }
 
 /** Lines from each padding pixel to the pixel that it repeats, and a frame around the latter. */
-function repeatPath({ rows, columns }: WindowTaps, along: number, down: number): string {
+function repeatedPixelPath(
+  { rows, columns }: WindowTaps,
+  pixelWidth: number,
+  pixelHeight: number,
+): string {
   const found = rows.flatMap((row) =>
     columns.flatMap((column) => {
       if (row.outsideIndex === undefined && column.outsideIndex === undefined) return [];
-      const [x, y] = [column.inputIndex * along, row.inputIndex * down];
-      const from = `M${(tapPosition(column) + 0.5) * along} ${(tapPosition(row) + 0.5) * down}`;
-      return [`${from}L${x + along / 2} ${y + down / 2}M${x} ${y}h${along}v${down}h${-along}z`];
+      const [x, y] = [column.inputIndex * pixelWidth, row.inputIndex * pixelHeight];
+      const from = `M${(tapPosition(column) + 0.5) * pixelWidth} ${(tapPosition(row) + 0.5) * pixelHeight}`;
+      return [
+        `${from}L${x + pixelWidth / 2} ${y + pixelHeight / 2}M${x} ${y}h${pixelWidth}v${pixelHeight}h${-pixelWidth}z`,
+      ];
     }),
   );
   return found.length > MAX_REPEAT_LINES ? "" : found.join("");
 }
 
-interface PixelProps extends SingleMapProps {
+interface PixelMapProps extends SingleMapProps {
   y: number;
   x: number;
   choose: (y: number, x: number) => void;
 }
 
-const STEPS = new Map([
+const ARROW_KEY_STEPS = new Map([
   ["ArrowLeft", [0, -1]],
   ["ArrowRight", [0, 1]],
   ["ArrowUp", [-1, 0]],
@@ -274,7 +287,7 @@ const STEPS = new Map([
 ] as const);
 
 /** The map that contains the explained pixel: a click or the arrow keys select another pixel. */
-export function PixelMap(props: PixelProps) {
+export function PixelMap(props: PixelMapProps) {
   const { value, y, x, choose, label } = props;
   const ratio = useViews().pixelRatio.value;
   const own = useRef<HTMLButtonElement>(null);
@@ -289,7 +302,7 @@ export function PixelMap(props: PixelProps) {
     choose(Math.min(mapHeight - 1, Math.max(0, row)), Math.min(mapWidth - 1, Math.max(0, column)));
   };
   const move = (event: KeyboardEvent): void => {
-    const step = [...STEPS].find(([key]) => key === event.key)?.[1];
+    const step = [...ARROW_KEY_STEPS].find(([key]) => key === event.key)?.[1];
     if (step === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
     event.stopPropagation(); // otherwise these keys would change the layer or channel
     event.preventDefault();

@@ -27,7 +27,7 @@ export interface MatrixProps {
   label: string;
   columns: number;
   /** CSS pixels of a cell; numbers are shown from MIN_NUMBER_CELL on. */
-  cell: number;
+  cellSide: number;
   cells: readonly MatrixCell[];
   color: (value: number) => Rgb;
   /** The cell under the pointer, shared by the matrices of one equation. */
@@ -43,17 +43,19 @@ const MIN_THREE_DECIMAL_CELL = 44;
 const MIN_LARGE_FONT_CELL = 50;
 
 /** The number with as many digits as the cell has room for. */
-export function cellText(value: number, cell: number): string {
+export function cellText(value: number, cellSide: number): string {
   const size = Math.abs(value);
   if (value === 0) return "0";
   if (!Number.isFinite(value) || size >= 9999.5) return formatShort(value);
   const decimals =
-    (cell >= MIN_THREE_DECIMAL_CELL ? 3 : 2) - (size >= 9.995 ? 1 : 0) - (size >= 99.95 ? 1 : 0);
+    (cellSide >= MIN_THREE_DECIMAL_CELL ? 3 : 2) -
+    (size >= 9.995 ? 1 : 0) -
+    (size >= 99.95 ? 1 : 0);
   return formatPadded(value, Math.max(0, decimals));
 }
 
 export function Matrix(props: MatrixProps) {
-  const { label, columns, cell, cells, color, hoveredCell, cellTooltip } = props;
+  const { label, columns, cellSide, cells, color, hoveredCell, cellTooltip } = props;
   const views = useViews();
   const over = hoveredCell?.value ?? null;
   const point = (event: PointerEvent): void => {
@@ -78,9 +80,9 @@ export function Matrix(props: MatrixProps) {
   for (let i = 0; i < cells.length; i += columns) rows.push(cells.slice(i, i + columns));
   return (
     <table
-      class={cell < MIN_LARGE_FONT_CELL ? "nbg-matrix nbg-small" : "nbg-matrix"}
+      class={cellSide < MIN_LARGE_FONT_CELL ? "nbg-matrix nbg-small" : "nbg-matrix"}
       aria-label={label}
-      style={{ width: px(columns * cell), height: px(rows.length * cell) }}
+      style={{ width: px(columns * cellSide), height: px(rows.length * cellSide) }}
       onPointerMove={point}
       onPointerDown={point}
       onPointerLeave={leave}
@@ -90,7 +92,16 @@ export function Matrix(props: MatrixProps) {
           <tr key={j}>
             {row.map((one, k) => {
               const i = j * columns + k;
-              return <Td key={k} i={i} one={one} cell={cell} color={color} over={over === i} />;
+              return (
+                <Td
+                  key={k}
+                  i={i}
+                  matrixCell={one}
+                  cellSide={cellSide}
+                  color={color}
+                  isHovered={over === i}
+                />
+              );
             })}
           </tr>
         ))}
@@ -101,21 +112,21 @@ export function Matrix(props: MatrixProps) {
 
 function Td(props: {
   i: number;
-  one: MatrixCell;
-  cell: number;
+  matrixCell: MatrixCell;
+  cellSide: number;
   color: (value: number) => Rgb;
-  over: boolean;
+  isHovered: boolean;
 }) {
-  const { i, one, cell, color, over } = props;
-  const { value, state = "input", mark } = one;
+  const { i, matrixCell, cellSide, color, isHovered } = props;
+  const { value, state = "input", mark } = matrixCell;
   const odd = Number.isNaN(value) ? "nbg-nan" : Number.isFinite(value) ? "" : "nbg-inf";
   const painted = color(value);
   const classes = [
     odd,
     state === "input" ? "" : "nbg-hatched",
     mark === undefined ? "" : `nbg-${mark}`,
-    one.repeatedPixel === undefined ? "" : "nbg-repeated",
-    over ? "nbg-linked" : "",
+    matrixCell.repeatedPixel === undefined ? "" : "nbg-repeated",
+    isHovered ? "nbg-linked" : "",
   ].filter((one) => one !== "");
   const plainly = state === "input" && odd === "";
   const style = plainly
@@ -125,12 +136,14 @@ function Td(props: {
     <td
       data-i={i}
       data-state={state}
-      data-from={one.repeatedPixel}
+      data-from={matrixCell.repeatedPixel}
       class={classes.join(" ")}
       style={style}
     >
-      {one.empty !== true && (
-        <data value={String(value)}>{cell >= MIN_NUMBER_CELL ? cellText(value, cell) : ""}</data>
+      {matrixCell.empty !== true && (
+        <data value={String(value)}>
+          {cellSide >= MIN_NUMBER_CELL ? cellText(value, cellSide) : ""}
+        </data>
       )}
     </td>
   );

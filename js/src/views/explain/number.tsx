@@ -2,12 +2,12 @@
 import { formatExact, formatFixed } from "../../number_format.ts";
 
 /** Parse a number from displayed text. */
-export const parseShown = (text: string): number =>
+export const parseDisplayedNumber = (text: string): number =>
   Number(text.replaceAll("−", "-").replace("∞", "Infinity"));
 
 /** A number rounded as `Num` and `SignedTerm` display it, to check whether the displayed numbers add up. */
-export const roundAsShown = (value: number, decimals = 3): number =>
-  parseShown(formatFixed(value, decimals));
+export const roundAsDisplayed = (value: number, decimals = 3): number =>
+  parseDisplayedNumber(formatFixed(value, decimals));
 
 /** A number with three decimals; `title` and `value` hold all digits. */
 export function Num(props: { value: number; strong?: boolean; decimals?: number }) {

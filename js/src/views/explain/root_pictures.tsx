@@ -1,8 +1,8 @@
 // The explanation of a number as pictures and as a row of cards, chosen by the kind of explanation.
 
 import { useRef, useState } from "preact/hooks";
-import type { Attention } from "../../explain/attention.ts";
-import type { Chain } from "../../explain/chain.ts";
+import type { AttentionLayers } from "../../explain/attention.ts";
+import type { ComputationChain } from "../../explain/computation_chain.ts";
 import type { Computation, Explanation } from "../../explain/explanation.ts";
 import { valueBeforeReshape } from "../../explain/origin.ts";
 import { coordinates } from "../../explain/tensor.ts";
@@ -15,7 +15,7 @@ import { useViews } from "../context.ts";
 import { ReductionView } from "../operands/reduction.tsx";
 import { InterpolationView } from "../resampling/interpolation.tsx";
 import { PoolView } from "../resampling/pool_view.tsx";
-import { TransposedView } from "../resampling/transposed_convolution.tsx";
+import { TransposedConvolutionView } from "../resampling/transposed_convolution.tsx";
 import { rankContributions } from "./contributions.tsx";
 import { ConvolutionView } from "./convolution.tsx";
 import { DenseView } from "./dense.tsx";
@@ -30,29 +30,29 @@ import {
 import { StepCards } from "./step_cards.tsx";
 
 /** Kinds whose source and result are not drawn as maps side by side. */
-const BAR_KINDS: ReadonlySet<Computation["kind"]> = new Set<Computation["kind"]>([
+const BAR_COMPUTATION_KINDS: ReadonlySet<Computation["kind"]> = new Set<Computation["kind"]>([
   "dense",
   "softmax",
 ]);
 
 export function ExplanationPictures(props: {
-  chain: Chain;
+  chain: ComputationChain;
   /** The attention block that contains the layer. */
-  attention: Attention | null;
-  found: Explanation;
-  index: number;
-  drawn: DrawContext;
+  attention: AttentionLayers | null;
+  explanation: Explanation;
+  elementIndex: number;
+  context: DrawContext;
 }) {
-  const { chain, found, drawn } = props;
+  const { chain, explanation, context } = props;
   const { root } = chain;
-  const { result, width, tensors } = drawn;
+  const { result, width, tensors } = context;
   const [, , height, across] = result.value.nchw;
-  const beside = BAR_KINDS.has(found.computation.kind) && height * across > 1;
+  const beside = BAR_COMPUTATION_KINDS.has(explanation.computation.kind) && height * across > 1;
   return (
     <>
       <RootPictures {...props} />
       <div class="nbg-ending">
-        <StepCards explanation={found} {...{ root, result }} />
+        <StepCards explanation={explanation} {...{ root, result }} />
         {beside && (
           <ResultFigure {...{ result, tensors }} room={pictureWidth(result.value, width, 2)} />
         )}
@@ -70,51 +70,54 @@ export function ExplanationPictures(props: {
 function RootPictures({
   chain,
   attention,
-  found,
-  index,
-  drawn,
+  explanation,
+  elementIndex,
+  context,
 }: Parameters<typeof ExplanationPictures>[0]) {
-  const { computation } = found;
+  const { computation } = explanation;
   const { root, source } = chain;
   const network = useViews().network.value;
-  const output = root === null ? 0 : (coordinates(root.output_shape, found.rootIndex)[1] ?? 0);
-  const { chosen, choose } = useSelectedTerm(computation, output);
-  const { width } = drawn;
+  const outputChannel =
+    root === null ? 0 : (coordinates(root.output_shape, explanation.rootElementIndex)[1] ?? 0);
+  const { chosen, choose } = useSelectedTerm(computation, outputChannel);
+  const { width } = context;
   if (root === null)
-    return <SourceAndResult sources={[pixelSource(source, index)]} context={drawn} />;
+    return <SourceAndResult sources={[markPixel(source, elementIndex)]} context={context} />;
   const layer = [attention?.scores, attention?.weights, attention?.output].find(
-    (one) => one?.name === drawn.result.value.key,
+    (one) => one?.name === context.result.value.key,
   );
   if (attention !== null && layer !== undefined) {
-    return <AttentionView {...{ attention, layer, index, width }} tensors={drawn.tensors} />;
+    return (
+      <AttentionView {...{ attention, layer, elementIndex, width }} tensors={context.tensors} />
+    );
   }
-  const weight = root.operands[1]?.key ?? "";
+  const weightKey = root.operands[1]?.key ?? "";
   switch (computation.kind) {
     case "convolution": {
       const { products } = computation;
-      const shared = { layer: root, source, chosen, choose, weight, output, context: drawn };
+      const shared = { layer: root, source, chosen, choose, weightKey, outputChannel, context };
       if (products.transposedTaps === null)
         return <ConvolutionView {...shared} products={products} />;
-      return <TransposedView {...shared} products={products} />;
+      return <TransposedConvolutionView {...shared} products={products} />;
     }
     case "dense":
       return (
         <DenseView
-          {...{ source, found, width, weight, chosen, choose }}
-          result={drawn.result}
+          {...{ source, explanation, width, weightKey, chosen, choose }}
+          result={context.result}
           products={computation.products}
         />
       );
     case "pool":
-      if (!readsMaps(source, root.operands[0])) {
-        return <ReductionView {...{ source, width }} pooled={computation.pooled} />;
+      if (!isOperandInMapLayout(source, root.operands[0])) {
+        return <ReductionView {...{ source, width }} poolWindow={computation.pooled} />;
       }
       return (
         <PoolView
-          {...{ source, drawn }}
+          {...{ source, context }}
           layer={root}
-          pooled={computation.pooled}
-          channel={output}
+          poolWindow={computation.pooled}
+          channel={outputChannel}
         />
       );
     case "softmax":
@@ -122,9 +125,9 @@ function RootPictures({
     case "mixed":
       return (
         <InterpolationView
-          {...{ source, drawn }}
+          {...{ source, context }}
           interpolation={computation.mixed}
-          channel={output}
+          channel={outputChannel}
         />
       );
     case "padded": {
@@ -132,12 +135,12 @@ function RootPictures({
       const marked = "the pixel that is passed on";
       const from = {
         value: source,
-        channel: output,
+        channel: outputChannel,
         taps,
         margins: windowMargins(root),
         markLabel: marked,
       };
-      return <SourceAndResult sources={[from]} context={drawn} />;
+      return <SourceAndResult sources={[from]} context={context} />;
     }
     case "copied":
     case "addition":
@@ -148,13 +151,13 @@ function RootPictures({
         if (network === null || value === undefined) return [];
         // As maps if the value was merely reshaped to tokens or to a row.
         const seen = valueBeforeReshape(network, value);
-        return [pixelSource(seen.nchw[2] > 1 ? seen : value, term.index)];
+        return [markPixel(seen.nchw[2] > 1 ? seen : value, term.index)];
       });
-      return <SourceAndResult sources={sources} context={drawn} />;
+      return <SourceAndResult sources={sources} context={context} />;
     }
     case "response":
     case "given":
-      return <SourceAndResult sources={[pixelSource(source, index)]} context={drawn} />;
+      return <SourceAndResult sources={[markPixel(source, elementIndex)]} context={context} />;
   }
 }
 
@@ -162,12 +165,12 @@ function RootPictures({
  * Whether an operator reads its operand in the layout in which maps are shown, so that its window can be marked in
  * them.
  */
-const readsMaps = ({ nchw }: Value, operand: Operand | undefined): boolean =>
+const isOperandInMapLayout = ({ nchw }: Value, operand: Operand | undefined): boolean =>
   operand?.index_maps.length === 0 && operand.shape[0] === nchw[0] && operand.shape[1] === nchw[1];
 
-/** A value with one pixel marked: the pixel of the element at `index`. */
-function pixelSource(value: Value, index: number): MarkedSource {
-  const [, channel = 0, y = 0, x = 0] = coordinates(value.nchw, index);
+/** A value with one pixel marked: the pixel of the element at `elementIndex`. */
+function markPixel(value: Value, elementIndex: number): MarkedSource {
+  const [, channel = 0, y = 0, x = 0] = coordinates(value.nchw, elementIndex);
   const line = (inputIndex: number) => [{ tap: 0, inputIndex, state: "input" }] as const;
   const taps: WindowTaps = { rows: line(y), columns: line(x) };
   return { value, channel, taps, markLabel: "the pixel" };
@@ -177,8 +180,8 @@ function pixelSource(value: Value, index: number): MarkedSource {
  * The input channel that is shown tap by tap: initially the one with the largest contribution to the output channel. It
  * stays the same while the filter slides, until the user selects another.
  */
-function useSelectedTerm(computation: Computation, output: number) {
-  const selection = useRef({ output: -1, term: 0 });
+function useSelectedTerm(computation: Computation, outputChannel: number) {
+  const selection = useRef({ outputChannel: -1, term: 0 });
   const [, redraw] = useState(0);
   const terms =
     computation.kind === "convolution" || computation.kind === "dense"
@@ -186,12 +189,12 @@ function useSelectedTerm(computation: Computation, output: number) {
       : null;
   if (
     terms !== null &&
-    (selection.current.output !== output || selection.current.term >= terms.length)
+    (selection.current.outputChannel !== outputChannel || selection.current.term >= terms.length)
   ) {
-    selection.current = { output, term: rankContributions(terms)[0] ?? 0 };
+    selection.current = { outputChannel, term: rankContributions(terms)[0] ?? 0 };
   }
   const choose = (term: number): void => {
-    selection.current = { output, term };
+    selection.current = { outputChannel, term };
     redraw((count) => count + 1);
   };
   return { chosen: selection.current.term, choose };

@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import type { Tensors } from "../../explain/tensor.ts";
 import type { WindowTaps } from "../../explain/window.ts";
 import { NO_MARGINS, type WindowMargins } from "../../explain/window_margins.ts";
-import { exampleShape } from "../../network/display_kind.ts";
+import { exampleShapeText } from "../../network/display_kind.ts";
 import { formatShort } from "../../number_format.ts";
 import type { Value } from "../../plan/schema.ts";
 import { imageIndex, useViews } from "../context.ts";
@@ -18,7 +18,7 @@ const PICTURE_SIZE = 240;
 /** The least width of a result's caption, which contains the layer's name. */
 const MIN_RESULT_WIDTH = 160;
 const [MIN_CURVE, MAX_CURVE] = [260, 520];
-export const GAP = 40;
+export const PICTURE_GAP = 40;
 
 /** The position of the explained value, and the callback that selects another. */
 export interface ExplainedPixel {
@@ -47,7 +47,8 @@ export interface MarkedSource {
 }
 
 const is1d = ({ nchw: [, , height, width] }: Value): boolean => height === 1 && width > 1;
-export const hasPixels = ({ nchw: [, , height, width] }: Value): boolean => height * width > 1;
+export const hasSeveralPixels = ({ nchw: [, , height, width] }: Value): boolean =>
+  height * width > 1;
 
 /** The values of a one-dimensional signal for the current example; null for maps. */
 function useSignalValues(value: Value, channel: number, tensors: Tensors): Float32Array | null {
@@ -65,21 +66,21 @@ function useSignalValues(value: Value, channel: number, tensors: Tensors): Float
 
 /** The width of each of `count` pictures in a row; a curve without enough room takes the full width. */
 export function pictureWidth(value: Value, width: number, count: number): number {
-  const each = (width - (count - 1) * GAP) / count;
+  const each = (width - (count - 1) * PICTURE_GAP) / count;
   if (!is1d(value)) return Math.max(120, Math.min(PICTURE_SIZE, each));
   return each >= MIN_CURVE ? Math.min(MAX_CURVE, each) : width;
 }
 
 /** The source's caption, e.g. "channel 3 of 8×14×14". */
 function sourceText({ value, channel }: MarkedSource, batch: number): string {
-  const shape = exampleShape(value.shape, batch);
+  const shape = exampleShapeText(value.shape, batch);
   return value.nchw[1] > 1 ? `channel ${channel} of ${shape}` : shape;
 }
 
 /** The minimum and maximum of a curve, e.g. "−0.2 to 1.3". */
-function valueRangeText(line: Float32Array | null): string {
-  if (line === null) return "";
-  const ends = [line.reduce((a, b) => Math.min(a, b)), line.reduce((a, b) => Math.max(a, b))];
+function valueRangeText(signal: Float32Array | null): string {
+  if (signal === null) return "";
+  const ends = [signal.reduce((a, b) => Math.min(a, b)), signal.reduce((a, b) => Math.max(a, b))];
   return ends.map(formatShort).join(" to ");
 }
 
@@ -98,7 +99,7 @@ export function SourceFigure(props: {
     <div class="nbg-from" style={{ width: px(Math.max(CAPTION_WIDTH, outer.width)) }}>
       <Figure
         title={value.key}
-        text={sourceText(source, views.network.value?.batch ?? 1)}
+        text={sourceText(source, views.network.value?.batchSize ?? 1)}
         unbrokenText={valueRangeText(signal)}
       >
         <InputMap
@@ -106,8 +107,8 @@ export function SourceFigure(props: {
           channel={channel}
           room={room}
           signal={signal}
-          lines={taps}
-          around={margins}
+          windowTaps={taps}
+          margins={margins}
           callout={callout}
           label={`channel ${channel} of ${value.key}, with ${markLabel} marked`}
         />
@@ -160,7 +161,7 @@ export function usePictureSizes(
     // is then drawn no larger than the result.
     const own = mapSize(result.value, to, pixelRatio.value, NO_MARGINS, true);
     const side = Math.max(own.width, own.height);
-    if (side < 0.85 * to && hasPixels(result.value)) {
+    if (side < 0.85 * to && hasSeveralPixels(result.value)) {
       const frame = Math.max(size.outer.width - size.width, size.outer.height - size.height);
       room = Math.max(120, side + frame * (side / to));
       size = drawnSize({ value, room, signal }, pixelRatio.value, margins);
@@ -169,11 +170,11 @@ export function usePictureSizes(
   }
   const taken =
     Math.max(CAPTION_WIDTH, size.outer.width) +
-    (hasPixels(result.value) ? GAP + Math.max(to, MIN_RESULT_WIDTH) : 0);
+    (hasSeveralPixels(result.value) ? PICTURE_GAP + Math.max(to, MIN_RESULT_WIDTH) : 0);
   return { room, to, taken };
 }
 
-interface EndsProps {
+interface SourceAndResultProps {
   sources: readonly MarkedSource[];
   context: DrawContext;
   /** CSS pixels of the content beside the pictures; without that room, the content goes below them. */
@@ -182,13 +183,13 @@ interface EndsProps {
 }
 
 /** Source pictures, followed by the result. */
-export function SourceAndResult(props: EndsProps) {
-  const [first] = props.sources.filter(({ value }) => hasPixels(value));
+export function SourceAndResult(props: SourceAndResultProps) {
+  const [first] = props.sources.filter(({ value }) => hasSeveralPixels(value));
   if (first !== undefined) return <PictureRow {...props} first={first} />;
   const { result, tensors, width } = props.context;
   return (
     <div class="nbg-after-ends">
-      {hasPixels(result.value) && (
+      {hasSeveralPixels(result.value) && (
         <ResultFigure {...{ result, tensors }} room={pictureWidth(result.value, width, 2)} />
       )}
       {props.children}
@@ -202,19 +203,19 @@ function PictureRow({
   context,
   asideWidth = 0,
   children,
-}: EndsProps & { first: MarkedSource }) {
+}: SourceAndResultProps & { first: MarkedSource }) {
   const { result, tensors, width } = context;
-  const shown = sources.filter(({ value }) => hasPixels(value));
+  const shown = sources.filter(({ value }) => hasSeveralPixels(value));
   const { room, to, taken } = usePictureSizes(first, context, shown.length + 1);
-  const all = taken + (shown.length - 1) * (room + GAP);
-  const beside = all + GAP + asideWidth <= width;
+  const all = taken + (shown.length - 1) * (room + PICTURE_GAP);
+  const beside = all + PICTURE_GAP + asideWidth <= width;
   return (
     <>
       <div class={all <= width ? "nbg-ends" : "nbg-ends nbg-narrow"}>
         {shown.map((source) => (
           <SourceFigure key={source.value.key} {...{ source, room, tensors }} />
         ))}
-        {hasPixels(result.value) && <ResultFigure {...{ result, room: to, tensors }} />}
+        {hasSeveralPixels(result.value) && <ResultFigure {...{ result, room: to, tensors }} />}
         {beside && children}
       </div>
       {!beside && <div class="nbg-after-ends">{children}</div>}

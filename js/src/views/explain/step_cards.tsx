@@ -7,7 +7,7 @@ import type { Layer } from "../../plan/schema.ts";
 import { OperandCards } from "../operands/cards.tsx";
 import { Card } from "./card.tsx";
 import { FunctionCurve } from "./function_curve.tsx";
-import { Num, roundAsShown, SignedTerm } from "./number.tsx";
+import { Num, roundAsDisplayed, SignedTerm } from "./number.tsx";
 import type { ExplainedPixel } from "./source_result.tsx";
 
 /** Details that do not fit on the cards: the origin of a normalisation's mean and deviation. */
@@ -18,9 +18,9 @@ function NormalizationNotes({ steps }: { steps: readonly AppliedStep[] }) {
         normalization === null ? null : (
           <p key={step.layer.name} class="nbg-second">
             {longType(step.layer)} {step.layer.name}:{" "}
-            {normalization.names === undefined
-              ? `mean and standard deviation come from ${formatInteger(normalization.count ?? 0)} values of this picture.`
-              : `mean and standard deviation come from training (${normalization.names[0]}, √(${normalization.names[1]} + eps)); eval mode uses the same values for every picture.`}
+            {normalization.statisticNames === undefined
+              ? `mean and standard deviation come from ${formatInteger(normalization.elementCount ?? 0)} values of this picture.`
+              : `mean and standard deviation come from training (${normalization.statisticNames[0]}, √(${normalization.statisticNames[1]} + eps)); eval mode uses the same values for every picture.`}
           </p>
         ),
       )}
@@ -39,7 +39,7 @@ export function StepCards(props: {
       <ol class="nbg-cards" aria-label="Step by step">
         <RootCard
           computation={explanation.computation}
-          start={explanation.rootValue}
+          rootValue={explanation.rootValue}
           {...{ root, result }}
         />
         {explanation.steps.map((taken) => (
@@ -54,10 +54,10 @@ export function StepCards(props: {
 function RootCard(props: {
   computation: Computation;
   root: Layer | null;
-  start: number;
+  rootValue: number;
   result: ExplainedPixel;
 }) {
-  const { computation, root, start: rootValue, result } = props;
+  const { computation, root, rootValue, result } = props;
   switch (computation.kind) {
     case "convolution":
     case "dense":
@@ -75,25 +75,25 @@ function RootCard(props: {
 
 function SumCard(props: { products: ProductSums; bias: Bias | null }) {
   const { products, bias } = props;
-  const { positive, negative, sum, count } = products;
+  const { positiveSum, negativeSum, sum, productCount } = products;
   return (
     <>
       <Card
         title="Sum"
-        text={`of ${formatInteger(count)} product${count === 1 ? "" : "s"}`}
+        text={`of ${formatInteger(productCount)} product${productCount === 1 ? "" : "s"}`}
         value={sum}
-        roundedResult={roundAsShown(positive) + roundAsShown(negative)}
+        roundedResult={roundAsDisplayed(positiveSum) + roundAsDisplayed(negativeSum)}
       >
-        positive <Num value={positive} strong />
+        positive <Num value={positiveSum} strong />
         <br />
-        negative <Num value={negative} strong />
+        negative <Num value={negativeSum} strong />
       </Card>
       {bias !== null && (
         <Card
           title="Bias"
           text={bias.key}
           value={sum + bias.value}
-          roundedResult={roundAsShown(sum) + roundAsShown(bias.value)}
+          roundedResult={roundAsDisplayed(sum) + roundAsDisplayed(bias.value)}
         >
           <Num value={sum} />
           <br />
@@ -105,10 +105,10 @@ function SumCard(props: { products: ProductSums; bias: Bias | null }) {
 }
 
 interface ProductSums {
-  readonly positive: number;
-  readonly negative: number;
+  readonly positiveSum: number;
+  readonly negativeSum: number;
   readonly sum: number;
-  readonly count: number;
+  readonly productCount: number;
 }
 
 function StepCard({ applied }: { applied: AppliedStep }) {
@@ -121,7 +121,7 @@ function StepCard({ applied }: { applied: AppliedStep }) {
         title={title}
         text={layer.name}
         value={after}
-        roundedResult={formula.evaluate(roundAsShown(before))}
+        roundedResult={formula.evaluate(roundAsDisplayed(before))}
       >
         <div class="nbg-beside">
           <span>
@@ -131,7 +131,7 @@ function StepCard({ applied }: { applied: AppliedStep }) {
               x = <Num value={before} />
             </span>
           </span>
-          <FunctionCurve evaluate={formula.evaluate} at={before} />
+          <FunctionCurve evaluate={formula.evaluate} markedX={before} />
         </div>
       </Card>
     );
@@ -144,7 +144,7 @@ function StepCard({ applied }: { applied: AppliedStep }) {
     );
   }
   const deviation = Math.sqrt(normalization.variance + normalization.epsilon);
-  const r = roundAsShown;
+  const r = roundAsDisplayed;
   return (
     <Card
       title={longType(layer)}

@@ -1,11 +1,15 @@
 // The Explain view: the computation of one pixel of a layer, with the values of the last run.
 
 import { useEffect, useMemo } from "preact/hooks";
-import { type Attention, attentionOf } from "../../explain/attention.ts";
-import { type Chain, chainOf, type UnsupportedReason } from "../../explain/chain.ts";
+import { type AttentionLayers, findAttentionLayers } from "../../explain/attention.ts";
+import {
+  type ComputationChain,
+  findComputationChain,
+  type UnsupportedReason,
+} from "../../explain/computation_chain.ts";
 import { type Explanation, explain } from "../../explain/explanation.ts";
 import type { Tensors } from "../../explain/tensor.ts";
-import { isAdaptive } from "../../explain/window.ts";
+import { isAdaptivePool } from "../../explain/window.ts";
 import { layerText, type Network, type Stage } from "../../network/network.ts";
 import { formatExact, formatInteger, formatShort } from "../../number_format.ts";
 import type { Value } from "../../plan/schema.ts";
@@ -25,13 +29,16 @@ export function ExplainView(props: { network: Network; value: Value; stage: Stag
   const { network, value, stage } = props;
   const layer = network.layers.find((one) => one.name === value.key);
   const chain = useMemo(
-    () => (stage && layer ? checkReadable(chainOf(network, stage, layer)) : inputReason(value)),
+    () =>
+      stage && layer
+        ? checkReadable(findComputationChain(network, stage, layer))
+        : inputUnsupportedReason(value),
     [network, stage, layer, value],
   );
   return (
     <div class="nbg-explain">
       {"title" in chain ? (
-        <UnsupportedNote words={chain} network={network} value={value} />
+        <UnsupportedNote reason={chain} network={network} value={value} />
       ) : (
         <ExplanationView key={value.key} network={network} value={value} chain={chain} />
       )}
@@ -39,12 +46,14 @@ export function ExplainView(props: { network: Network; value: Value; stage: Stag
   );
 }
 
-const inputReason = (value: Value): UnsupportedReason => ({
+const inputUnsupportedReason = (value: Value): UnsupportedReason => ({
   title: `${value.key} is an input`,
   text: "Inputs are not computed. Choose a layer.",
 });
 
-function checkReadable(chain: Chain | UnsupportedReason): Chain | UnsupportedReason {
+function checkReadable(
+  chain: ComputationChain | UnsupportedReason,
+): ComputationChain | UnsupportedReason {
   if ("title" in chain) return chain;
   const large = chain.requiredValues.find((value) => !isReadable(value));
   if (large === undefined) return chain;
@@ -55,8 +64,8 @@ function checkReadable(chain: Chain | UnsupportedReason): Chain | UnsupportedRea
 }
 
 /** The reason that this value cannot be explained; the trail that led here stays, so that the user can go back. */
-function UnsupportedNote(props: { words: UnsupportedReason; network: Network; value: Value }) {
-  const { words: reason, network, value } = props;
+function UnsupportedNote(props: { reason: UnsupportedReason; network: Network; value: Value }) {
+  const { reason, network, value } = props;
   const { pixel, selected } = useViews().state;
   const [, channels, height, width] = value.nchw;
   const channel = Math.min(selected.value?.channel ?? 0, channels - 1);
@@ -66,7 +75,7 @@ function UnsupportedNote(props: { words: UnsupportedReason; network: Network; va
     <>
       {/* An input has its own trail, with its picture. */}
       {value.kind !== "input" && (
-        <ExplainTrailView {...{ network, value, channel, ...at }} explained={null} />
+        <ExplainTrailView {...{ network, value, channel, ...at }} explainedChain={null} />
       )}
       <div class="nbg-unknown" role="status">
         <strong>{reason.title}.</strong>
@@ -78,18 +87,18 @@ function UnsupportedNote(props: { words: UnsupportedReason; network: Network; va
 
 /** Whether the selected pixel belongs to a value, or to one of the same size. */
 const isPixelOf = ({ key, nchw }: Value, one: Pixel | null): one is Pixel =>
-  one !== null && (one.layer === key || (one.height === nchw[2] && one.width === nchw[3]));
+  one !== null && (one.layer === key || (one.mapHeight === nchw[2] && one.mapWidth === nchw[3]));
 
 /** The explained pixel: the selected one, or else the position of the channel's largest absolute value. */
-function useExplainedPixel(value: Value, tensors: Tensors | null, start: number) {
+function useExplainedPixel(value: Value, tensors: Tensors | null, channelStart: number) {
   const { pixel } = useViews().state;
-  const [, , height, width] = value.nchw;
+  const [, , mapHeight, mapWidth] = value.nchw;
   const chosen = pixel.value;
   const data = isPixelOf(value, chosen) ? null : (tensors?.get(value.key)?.data ?? null);
   useEffect(() => {
     if (data === null || isPixelOf(value, pixel.peek())) return; // selected meanwhile
-    const at = argmaxAbs(data, start, height * width);
-    pixel.value = { height, width, y: Math.floor(at / width), x: at % width };
+    const at = argmaxAbs(data, channelStart, mapHeight * mapWidth);
+    pixel.value = { mapHeight, mapWidth, y: Math.floor(at / mapWidth), x: at % mapWidth };
   });
   return isPixelOf(value, chosen) ? chosen : null;
 }
@@ -102,13 +111,13 @@ function argmaxAbs(data: Float32Array, start: number, size: number): number {
   return best;
 }
 
-function ExplanationView(props: { network: Network; value: Value; chain: Chain }) {
+function ExplanationView(props: { network: Network; value: Value; chain: ComputationChain }) {
   const { network, value, chain } = props;
   const views = useViews();
   const { state } = views;
   const attention = useMemo(() => {
     const layer = network.layers.find((one) => one.name === value.key);
-    const found = layer ? attentionOf(network, layer) : null;
+    const found = layer ? findAttentionLayers(network, layer) : null;
     return found?.requiredValues.every(isReadable) ? found : null;
   }, [network, value]);
   const needed = useMemo(
@@ -116,69 +125,73 @@ function ExplanationView(props: { network: Network; value: Value; chain: Chain }
     [chain, attention],
   );
   const tensors = useTensors(needed);
-  const [, channels, height, width] = value.nchw;
+  const [, channels, mapHeight, mapWidth] = value.nchw;
   const image = imageIndex(value, network, state.example.value);
   // For a vector, such as a classifier's output, the largest value until the user selects one.
-  const vector = height * width === 1 ? tensors?.get(value.key)?.data : undefined;
+  const vector = mapHeight * mapWidth === 1 ? tensors?.get(value.key)?.data : undefined;
   const [winner = 0] = argsortDescending([
     ...(vector?.slice(image * channels, (image + 1) * channels) ?? []),
   ]);
   const channel = Math.min(state.selected.value?.channel ?? winner, channels - 1);
-  const start = (image * channels + channel) * height * width;
+  const start = (image * channels + channel) * mapHeight * mapWidth;
   const at = useExplainedPixel(value, tensors, start);
-  const index = at === null ? null : start + at.y * width + at.x;
-  const found = useMemo(
-    () => (tensors === null || index === null ? null : explain(chain, value.key, tensors, index)),
-    [chain, value.key, tensors, index],
+  const elementIndex = at === null ? null : start + at.y * mapWidth + at.x;
+  const explanation = useMemo(
+    () =>
+      tensors === null || elementIndex === null
+        ? null
+        : explain(chain, value.key, tensors, elementIndex),
+    [chain, value.key, tensors, elementIndex],
   );
-  if (at === null || index === null || found === null || tensors === null)
+  if (at === null || elementIndex === null || explanation === null || tensors === null)
     return <p class="nbg-note">…</p>;
-  if ("title" in found) return <UnsupportedNote words={found} network={network} value={value} />;
+  if ("title" in explanation)
+    return <UnsupportedNote reason={explanation} network={network} value={value} />;
   const choose = (y: number, x: number): void => {
-    state.pixel.value = { height, width, y, x };
+    state.pixel.value = { mapHeight, mapWidth, y, x };
   };
-  const place = { channels, height, width, channel, y: at.y, x: at.x };
-  const pair = tokenPairText(network, state.plan.value, value, place);
+  const position = { channels, height: mapHeight, width: mapWidth, channel, y: at.y, x: at.x };
+  const pair = tokenPairText(network, state.plan.value, value, position);
   const called = views.classNames.value(value.key)[channel];
   return (
     <>
       <header class="nbg-asked">
         <div>
           <h3 class="nbg-question">
-            Why is {pair ? `${value.key}, ${pair}` : pixelText(value, place)}
-            {called && ` (${called})`} = <Num value={found.gpuValue} />?
+            Why is {pair ? `${value.key}, ${pair}` : pixelText(value, position)}
+            {called && ` (${called})`} = <Num value={explanation.gpuValue} />?
           </h3>
           <p class="nbg-second">{chainText(chain)}</p>
         </div>
         <PixelChooser
-          {...{ value, place, choose }}
-          last={pair && value.shape.length > 3 ? lastAxisLabel(attention, value) : ""}
-          slides={sliderSubject(chain)}
+          {...{ value, position, choose }}
+          lastAxisName={pair && value.shape.length > 3 ? lastAxisLabel(attention, value) : ""}
+          slidingSubject={sliderSubject(chain)}
         />
       </header>
       <ExplainTrailView
         {...{ network, value, channel, ...at }}
-        explained={{ chain, found, index }}
+        explainedChain={{ chain, explanation, elementIndex }}
       />
       <ExplanationPictures
         chain={chain}
         attention={attention}
-        found={found}
-        index={index}
-        drawn={{
+        explanation={explanation}
+        elementIndex={elementIndex}
+        context={{
           result: { value, channel, ...at, choose },
           tensors,
           width: views.width.value - 50,
         }}
       />
-      <RoundingNote found={found} />
+      <RoundingNote explanation={explanation} />
       <FieldPictures network={network} value={value} y={at.y} x={at.x} />
     </>
   );
 }
 
 /** The chain as text, e.g. "encoder.0 Conv 4×4, 1→32, stride 2 → encoder.1 BN → encoder.2 ReLU". */
-const chainText = ({ root, steps }: Chain): string =>
+const chainText = ({ root, steps }: ComputationChain): string =>
   [...(root === null ? [] : [root]), ...steps.map(({ layer }) => layer)]
     .map((layer) => `${layer.name} ${layerText(layer)}`)
     .join(" → ");
@@ -202,27 +215,27 @@ function pixelText(
   return channels === 1 ? `${value.key}, ${pixel}` : `${value.key}, channel ${channel}, ${pixel}`;
 }
 
-const lastAxisLabel = (attention: Attention | null, { key }: Value): string =>
+const lastAxisLabel = (attention: AttentionLayers | null, { key }: Value): string =>
   attention?.output.name === key ? "Feature" : "Key";
 
-const sliderSubject = (chain: Chain): string | null => {
+const sliderSubject = (chain: ComputationChain): string | null => {
   const { root } = chain;
-  if (root === null || (root.window.kernel.length === 0 && !isAdaptive(root))) return null;
+  if (root === null || (root.window.kernel.length === 0 && !isAdaptivePool(root))) return null;
   return root.explanation.endsWith("convolution") ? "filter" : "window";
 };
 
 /** Number fields for the position, and the slider that moves the window over the map. */
 function PixelChooser(props: {
   value: Value;
-  place: PixelPosition;
+  position: PixelPosition;
   choose: (y: number, x: number) => void;
   /** The name of the last axis if channels are heads and rows are query tokens; else "". */
-  last: string;
-  slides: string | null;
+  lastAxisName: string;
+  slidingSubject: string | null;
 }) {
-  const { value, place, choose, last, slides: what } = props;
+  const { value, position, choose, lastAxisName, slidingSubject: what } = props;
   const { state } = useViews();
-  const { channels, height, width, channel, y, x } = place;
+  const { channels, height, width, channel, y, x } = position;
   const toChannel = (to: number): void => {
     state.selected.value = { layer: value.key, channel: to };
   };
@@ -230,36 +243,36 @@ function PixelChooser(props: {
     <div class="nbg-tools">
       {channels > 1 && (
         <NumberField
-          label={last ? "Head" : height * width === 1 ? "Value" : "Channel"}
+          label={lastAxisName ? "Head" : height * width === 1 ? "Value" : "Channel"}
           low={0}
           high={channels - 1}
           value={channel}
-          set={toChannel}
+          setValue={toChannel}
         />
       )}
       {height > 1 && (
         <NumberField
-          label={last ? "Query" : "y"}
+          label={lastAxisName ? "Query" : "y"}
           low={0}
           high={height - 1}
           value={y}
-          set={(to) => choose(to, x)}
+          setValue={(to) => choose(to, x)}
         />
       )}
       {width > 1 && (
         <NumberField
-          label={last || "x"}
+          label={lastAxisName || "x"}
           low={0}
           high={width - 1}
           value={x}
-          set={(to) => choose(y, to)}
+          setValue={(to) => choose(y, to)}
         />
       )}
       {what !== null && height * width > 1 && (
         <WindowSlider
           subject={what}
           position={y * width + x}
-          words={height === 1 ? `x ${x}` : `y ${y}, x ${x}`}
+          positionText={height === 1 ? `x ${x}` : `y ${y}, x ${x}`}
           count={height * width}
           go={(to) => choose(Math.floor(to / width), to % width)}
         />
@@ -269,7 +282,7 @@ function PixelChooser(props: {
 }
 
 /** The GPU's value beside the sum of the displayed terms. */
-function RoundingNote({ found: { computedValue, gpuValue } }: { found: Explanation }) {
+function RoundingNote({ explanation: { computedValue, gpuValue } }: { explanation: Explanation }) {
   const { state } = useViews();
   const precision = state.plan.value?.precision ?? "float32";
   const apart = Math.abs(computedValue - gpuValue);

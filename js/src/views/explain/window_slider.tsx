@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { LeftIcon, RightIcon } from "../icons.tsx";
 
-const STEP_MS = 250;
+const SLIDE_INTERVAL_MS = 250;
 
 const prefersReducedMotion = (): boolean => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
@@ -12,16 +12,16 @@ export function WindowSlider(props: {
   position: number;
   count: number;
   /** The current position as text: "y 3, x 5". */
-  words: string;
+  positionText: string;
   go: (position: number) => void;
 }) {
-  const { subject, position, count, words, go } = props;
+  const { subject, position, count, positionText, go } = props;
   const [sliding, setSliding] = useState(false);
   const next = useRef<() => void>(() => undefined);
   next.current = () => go((position + 1) % count);
   useEffect(() => {
     if (!sliding) return;
-    const timer = setInterval(() => next.current(), STEP_MS);
+    const timer = setInterval(() => next.current(), SLIDE_INTERVAL_MS);
     return () => clearInterval(timer);
   }, [sliding]);
   return (
@@ -60,7 +60,7 @@ export function WindowSlider(props: {
         max={count - 1}
         value={position}
         aria-label={`Position of the ${subject}`}
-        aria-valuetext={`${words}, position ${position + 1} of ${count}`}
+        aria-valuetext={`${positionText}, position ${position + 1} of ${count}`}
         onInput={(event) => {
           setSliding(false);
           go(event.currentTarget.valueAsNumber);

@@ -4,7 +4,7 @@
 import type { ElementRef } from "../../explain/operand_elements.ts";
 import { originAt, valueBeforeReshape } from "../../explain/origin.ts";
 import { coordinates } from "../../explain/tensor.ts";
-import { imageShape } from "../../network/display_kind.ts";
+import { imageShapeText } from "../../network/display_kind.ts";
 import type { Value } from "../../plan/schema.ts";
 import { useViews } from "../context.ts";
 import { explainElement, trailTo, usePositionText } from "./steps.ts";
@@ -18,51 +18,58 @@ interface ExplainedElement {
 }
 
 /** "inputs are features.3, 32×7×7": the value before it was reshaped to a row. */
-export function ReshapedFrom({ from }: { from: ElementRef }) {
+export function ReshapeSourceNote({ elementRef }: { elementRef: ElementRef }) {
   const network = useViews().network.value;
-  const source = network?.values.get(from.key);
+  const source = network?.values.get(elementRef.key);
   if (network === null || source === undefined) return null;
   const value = valueBeforeReshape(network, source);
   if (value.key === source.key) return null;
   return (
     <>
       {" "}
-      · inputs are {value.key}, {imageShape(value)}
+      · inputs are {value.key}, {imageShapeText(value)}
     </>
   );
 }
 
 /** "channel 13, y 3, x 3": a link to an element that is read; `showsLayer` adds the layer's name. */
 export function ElementLink({
-  from,
-  at,
+  elementRef,
+  explainedElement,
   showsLayer = false,
 }: {
-  from: ElementRef;
-  at: ExplainedElement;
+  elementRef: ElementRef;
+  explainedElement: ExplainedElement;
   showsLayer?: boolean;
 }) {
   const { state, network } = useViews();
   const { placeText, spotText } = usePositionText();
-  const source = network.value?.values.get(from.key);
+  const source = network.value?.values.get(elementRef.key);
   if (network.value === null || source === undefined) {
-    const parameter = network.value?.parameters.get(from.key);
+    const parameter = network.value?.parameters.get(elementRef.key);
     if (parameter === undefined) return null;
-    const where = coordinates(parameter.shape, from.index).join(", ");
+    const where = coordinates(parameter.shape, elementRef.index).join(", ");
     return (
       <span class="nbg-second">
-        {from.key}[{where}], a parameter
+        {elementRef.key}[{where}], a parameter
       </span>
     );
   }
-  const origin = originAt(network.value, source, from.index, Number.NaN);
+  const origin = originAt(network.value, source, elementRef.index, Number.NaN);
   const words = showsLayer ? placeText(origin.value, origin) : spotText(origin.value, origin);
   return (
     <button
       type="button"
       class="nbg-from-where"
       title={`Explain it in ${origin.value.key}`}
-      onClick={() => explainElement(state, origin.value, origin, trailTo(state, at.value, at))}
+      onClick={() =>
+        explainElement(
+          state,
+          origin.value,
+          origin,
+          trailTo(state, explainedElement.value, explainedElement),
+        )
+      }
     >
       {words || origin.value.key}
     </button>

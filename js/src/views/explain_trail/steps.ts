@@ -1,9 +1,9 @@
 // Steps from one explained element to another, and the text for each element's position.
 
 import { batch } from "@preact/signals";
-import { attentionOf } from "../../explain/attention.ts";
+import { findAttentionLayers } from "../../explain/attention.ts";
 import { coordinates, flatIndex } from "../../explain/tensor.ts";
-import { type ClassNames, classText } from "../../network/class_names.ts";
+import { type ClassNameLookup, classText } from "../../network/class_names.ts";
 import type { Network } from "../../network/network.ts";
 import type { PlanHeader, TokenGrid, Value } from "../../plan/schema.ts";
 import type { ExplainStep, ViewerState } from "../../state.ts";
@@ -16,18 +16,18 @@ type ElementPosition = Omit<ExplainStep, "layer">;
 export function explainElement(
   state: ViewerState,
   value: Value,
-  to: ElementPosition & { readonly image?: number },
+  position: ElementPosition & { readonly image?: number },
   steps: readonly ExplainStep[],
 ): void {
-  const [images, , height, width] = value.nchw;
+  const [images, , mapHeight, mapWidth] = value.nchw;
   batch(() => {
     // A value without a batch axis may have contributed to any example.
-    if (to.image !== undefined && images > 1 && images === state.plan.value?.batch) {
-      state.example.value = to.image;
+    if (position.image !== undefined && images > 1 && images === state.plan.value?.batch) {
+      state.example.value = position.image;
     }
     state.explainTrail.value = { layer: value.key, steps };
-    state.selected.value = { layer: value.key, channel: to.channel };
-    state.pixel.value = { height, width, y: to.y, x: to.x };
+    state.selected.value = { layer: value.key, channel: position.channel };
+    state.pixel.value = { mapHeight, mapWidth, y: position.y, x: position.x };
   });
 }
 
@@ -35,10 +35,10 @@ export function explainElement(
 export function trailTo(
   { explainTrail }: ViewerState,
   { key }: Value,
-  at: ElementPosition,
+  position: ElementPosition,
 ): readonly ExplainStep[] {
   const before = explainTrail.value?.layer === key ? explainTrail.value.steps : [];
-  return [...before, { layer: key, channel: at.channel, y: at.y, x: at.x }];
+  return [...before, { layer: key, channel: position.channel, y: position.y, x: position.x }];
 }
 
 /** "3 (patch 0, 2)": the token with its patch's row and column. */
@@ -53,22 +53,22 @@ function tokenText(token: number, tokens: TokenGrid | undefined): string {
  * For each layer of an attention block: the attention weights' value (`weights`), and whether the layer is the weighted
  * sum (`isWeightedSum`). Cached per network.
  */
-const attentionParts = new WeakMap<
+const attentionRolesByNetwork = new WeakMap<
   Network,
   Map<string, { weights: Value; isWeightedSum: boolean } | null>
 >();
 
-function attentionPart(
+function attentionRole(
   network: Network,
   value: Value,
 ): { weights: Value; isWeightedSum: boolean } | null {
   if (value.display_kind === "attention") return { weights: value, isWeightedSum: false };
-  const known = attentionParts.get(network) ?? new Map();
-  attentionParts.set(network, known);
+  const known = attentionRolesByNetwork.get(network) ?? new Map();
+  attentionRolesByNetwork.set(network, known);
   const before = known.get(value.key);
   if (before !== undefined) return before;
   const layer = network.layers.find(({ name }) => name === value.key);
-  const found = layer === undefined ? null : attentionOf(network, layer);
+  const found = layer === undefined ? null : findAttentionLayers(network, layer);
   const weights = network.values.get(found?.weights.name ?? "");
   const part =
     found && weights ? { weights, isWeightedSum: found.output.name === value.key } : null;
@@ -83,7 +83,7 @@ export function tokenPairText(
   value: Value,
   { channel, y, x }: ElementPosition,
 ): string | null {
-  const part = attentionPart(network, value);
+  const part = attentionRole(network, value);
   const { shape, nchw } = value;
   if (part === null || shape.length < 2) return null;
   const at = coordinates(shape, flatIndex(nchw, [0, channel, y, x]));
@@ -114,7 +114,11 @@ export function usePositionText() {
 }
 
 /** "channel 13, y 3, x 3"; for a vector "value 661" or "tabby (281)". */
-function positionText(value: Value, { channel, y, x }: ElementPosition, names: ClassNames): string {
+function positionText(
+  value: Value,
+  { channel, y, x }: ElementPosition,
+  names: ClassNameLookup,
+): string {
   const [, channels, height, width] = value.nchw;
   const vector = height * width === 1;
   const known = names(value.key);

@@ -1,11 +1,11 @@
 // The Explain trail: from an element back to the elements that it is computed from, one click per step, with the steps
 // already taken.
-import type { Chain } from "../../explain/chain.ts";
+import type { ComputationChain } from "../../explain/computation_chain.ts";
 import type { Explanation } from "../../explain/explanation.ts";
 import { largestOrigins } from "../../explain/largest_origins.ts";
 import type { Origin } from "../../explain/origin.ts";
 import { classText } from "../../network/class_names.ts";
-import { drawKind, pictureFrame } from "../../network/display_kind.ts";
+import { channelPictureSize, displayStyle } from "../../network/display_kind.ts";
 import type { Network } from "../../network/network.ts";
 import { formatExact, formatShort } from "../../number_format.ts";
 import type { Value } from "../../plan/schema.ts";
@@ -16,7 +16,7 @@ import { Maps } from "../maps.tsx";
 import { explainElement, trailTo, usePositionText } from "./steps.ts";
 
 /** The number of largest values of a vector that are offered beside the explained one. */
-const MAX_LARGEST = 5;
+const MAX_LARGEST_VALUES = 5;
 /** CSS pixels of the input picture at the end of the trail. */
 const PICTURE_SIDE = 260;
 
@@ -28,18 +28,27 @@ interface Props {
   y: number;
   x: number;
   /** The explanation; null if it is unknown, or for an input, where the trail ends. */
-  explained: { chain: Chain; found: Explanation; index: number } | null;
+  explainedChain: {
+    chain: ComputationChain;
+    explanation: Explanation;
+    elementIndex: number;
+  } | null;
 }
 
 export function ExplainTrailView(props: Props) {
-  const { network, value, channel, y, x, explained } = props;
+  const { network, value, channel, y, x, explainedChain } = props;
   const { state } = useViews();
   const { placeText } = usePositionText();
   const here = { channel, y, x };
   const steps = trailTo(state, value, here);
   const before = steps.slice(0, -1);
-  const origins = explained
-    ? largestOrigins(network, explained.chain, explained.found, explained.index)
+  const origins = explainedChain
+    ? largestOrigins(
+        network,
+        explainedChain.chain,
+        explainedChain.explanation,
+        explainedChain.elementIndex,
+      )
     : [];
   return (
     <div class="nbg-trail">
@@ -71,7 +80,9 @@ export function ExplainTrailView(props: Props) {
       {origins.length > 0 && (
         <OriginLinks
           origins={origins}
-          operands={["elementwise", "copied"].includes(explained?.found.computation.kind ?? "")}
+          listsOperands={["elementwise", "copied"].includes(
+            explainedChain?.explanation.computation.kind ?? "",
+          )}
           go={(origin) => {
             explainElement(state, origin.value, origin, steps);
           }}
@@ -91,7 +102,7 @@ export function InputTrail({ network, value }: { network: Network; value: Value 
   const inside = y < height && x < width ? { y, x } : { y: 0, x: 0 };
   return (
     <div class="nbg-trail-end">
-      <ExplainTrailView {...{ network, value, channel, ...inside }} explained={null} />
+      <ExplainTrailView {...{ network, value, channel, ...inside }} explainedChain={null} />
     </div>
   );
 }
@@ -104,7 +115,7 @@ function LargestValues({ value, channel }: { value: Value; channel: number }) {
   const values = useExampleValues(vector ? value : null);
   if (values === null) return null;
   const named = classNames.value(value.key);
-  const order = argsortDescending(Array.from(values)).slice(0, MAX_LARGEST);
+  const order = argsortDescending(Array.from(values)).slice(0, MAX_LARGEST_VALUES);
   return (
     <div class="nbg-trail-links" role="group" aria-label="The largest values">
       <span class="nbg-second">Largest</span>
@@ -131,10 +142,10 @@ function LargestValues({ value, channel }: { value: Value; channel: number }) {
 function OriginLinks(props: {
   origins: readonly Origin[];
   /** The links are all operands, in order. */
-  operands: boolean;
+  listsOperands: boolean;
   go: (to: Origin) => void;
 }) {
-  const { origins, operands, go } = props;
+  const { origins, listsOperands, go } = props;
   const { placeText } = usePositionText();
   const words = (origin: Origin): string => {
     const { value, channel, scope } = origin;
@@ -146,7 +157,7 @@ function OriginLinks(props: {
   return (
     <div class="nbg-trail-links" role="group" aria-label="Where it comes from">
       <span class="nbg-second">
-        {origins.length === 1 ? "From" : operands ? "Operands" : "Contributes most"}
+        {origins.length === 1 ? "From" : listsOperands ? "Operands" : "Contributes most"}
       </span>
       {origins.map((origin, k) => (
         <button
@@ -174,9 +185,9 @@ function InputPixel(props: Pick<Props, "network" | "value" | "channel" | "y" | "
   const { placeText } = usePositionText();
   const values = useExampleValues(value);
   const [, channels, height, width] = value.nchw;
-  const display = drawKind(value);
+  const display = displayStyle(value);
   const number = values?.[(channel * height + y) * width + x];
-  const frame = pictureFrame(value);
+  const frame = channelPictureSize(value);
   const scale = fitScale(Math.max(frame.height, frame.width), PICTURE_SIDE * pixelRatio.value);
   const all = Array.from({ length: channels }, (_, k) => k);
   return (

@@ -4,26 +4,26 @@ import { formatShort } from "../../number_format.ts";
 import { cssGradient } from "../colors.ts";
 import { useViews } from "../context.ts";
 import type { Kernels } from "../layer_weights.ts";
-import { KernelPictures } from "./kernels.tsx";
+import { KernelPictures } from "./kernel_pictures.tsx";
 
 /** The ends of the weights' colour range, or of their curves' axis, as a legend. */
-function WeightLegend({ most, line }: { most: number; line: boolean }) {
+function WeightLegend({ maxAbsValue, isCurve }: { maxAbsValue: number; isCurve: boolean }) {
   const { state, theme } = useViews();
-  if (line) {
+  if (isCurve) {
     return (
       <span class="nbg-legend">
-        {formatShort(-most)} to {formatShort(most)} from bottom to top
+        {formatShort(-maxAbsValue)} to {formatShort(maxAbsValue)} from bottom to top
       </span>
     );
   }
   return (
     <span class="nbg-legend">
-      <span>{formatShort(-most)}</span>
+      <span>{formatShort(-maxAbsValue)}</span>
       <span
         class="nbg-gradient"
         style={{ background: cssGradient(state.colormap.value, theme.value, 0, 1) }}
       />
-      <span>{formatShort(most)}</span>
+      <span>{formatShort(maxAbsValue)}</span>
     </span>
   );
 }
@@ -40,11 +40,11 @@ export const kernelScale = ({ height, width }: Kernels, side: number): number =>
 
 /** Kernels under a heading with the layer name and the arrangement. */
 export function KernelSection(
-  props: { title: string; words: string; aside?: ComponentChildren } & Parameters<
+  props: { title: string; arrangementText: string; aside?: ComponentChildren } & Parameters<
     typeof KernelPictures
   >[0],
 ) {
-  const { title, words, aside, ...pictures } = props;
+  const { title, arrangementText, aside, ...pictures } = props;
   const { weight } = pictures.kernels;
   return (
     <>
@@ -52,11 +52,11 @@ export function KernelSection(
         <h3>
           {title}{" "}
           <span class="nbg-second">
-            {weight.key} · {weight.shape.join("×")} · {words}
+            {weight.key} · {weight.shape.join("×")} · {arrangementText}
           </span>
         </h3>
         <span class="nbg-weight-editor-end">
-          <WeightLegend most={pictures.maxAbs} line={pictures.kernels.is1d} />
+          <WeightLegend maxAbsValue={pictures.maxAbs} isCurve={pictures.kernels.is1d} />
           {aside}
         </span>
       </header>

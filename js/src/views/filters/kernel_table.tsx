@@ -5,11 +5,11 @@ import { useValues, useViews } from "../context.ts";
 import type { Kernels } from "../layer_weights.ts";
 import { maxAbs } from "../layout.ts";
 import { Pagination } from "../pagination.tsx";
-import { EditButton, ParameterEditor, useUndoKeys } from "./editor.tsx";
+import type { KernelCell, WeightPosition } from "./kernel_pictures.tsx";
 import { KernelSection, kernelScale, kernelSize } from "./kernel_section.tsx";
-import type { KernelCell, WeightPosition } from "./kernels.tsx";
-import { focusSelected } from "./number_grid.tsx";
-import { startDrag, useWeightEditor } from "./weight_editor.ts";
+import { focusSelectedCell } from "./number_grid.tsx";
+import { EditButton, ParameterEditor, useUndoKeys } from "./parameter_editor.tsx";
+import { startWeightDrag, useWeightEditor } from "./weight_editor.ts";
 import { kernelSheet, matrixSheet } from "./weight_sheet.ts";
 
 /** A table of kernels: rows are output channels, columns the input channels that they read. */
@@ -24,10 +24,10 @@ export function KernelTable({ kernels, width }: { kernels: Kernels; width: numbe
   const onKeyDown = useUndoKeys();
   const largest = useMemo(() => (values === null ? 0 : maxAbs(values)), [values]);
   const [page, setPage] = useState(0);
-  const { inputs, outputs } = kernels;
+  const { inputCount, outputCount } = kernels;
   const linear = kernels.weight.shape.length === 2;
   const room = width - 40;
-  const side = inputs === 1 ? 34 : inputs <= 16 ? 28 : 16;
+  const side = inputCount === 1 ? 34 : inputCount <= 16 ? 28 : 16;
   // A matrix has one picture per row; a kernel is at least 14 px wide, and wide layers have pages of columns.
   const scale = linear
     ? Math.max(1, Math.min(12, Math.floor(room / kernels.width)))
@@ -35,19 +35,24 @@ export function KernelTable({ kernels, width }: { kernels: Kernels; width: numbe
   const cell = kernelSize(kernels, scale, side);
   const gap = linear ? 0 : Math.max(2, Math.min(6, Math.round(cell.width * 0.18)));
   const across = Math.max(1, Math.floor((room + gap) / (cell.width + gap)));
-  const wrapped = inputs === 1 && !linear;
-  const columns = wrapped ? across : Math.min(inputs, across);
+  const wrapped = inputCount === 1 && !linear;
+  const columns = wrapped ? across : Math.min(inputCount, across);
   const rows = linear ? 256 : wrapped ? 64 : Math.max(1, Math.floor(560 / (cell.height + gap)));
   const perPage = wrapped ? rows * across : rows;
-  const pages = Math.ceil(outputs / perPage);
+  const pages = Math.ceil(outputCount / perPage);
   const cells = useMemo(() => {
     const found: KernelCell[] = [];
-    for (let output = page * perPage; output < Math.min(outputs, (page + 1) * perPage); output++) {
-      for (let input = 0; input < columns && input < inputs; input++) found.push({ output, input });
+    for (
+      let output = page * perPage;
+      output < Math.min(outputCount, (page + 1) * perPage);
+      output++
+    ) {
+      for (let input = 0; input < columns && input < inputCount; input++)
+        found.push({ output, input });
       if (wrapped) continue;
     }
     return found;
-  }, [page, perPage, outputs, columns, inputs, wrapped]);
+  }, [page, perPage, outputCount, columns, inputCount, wrapped]);
   const { output, input, row, column } = chosen;
   const sheet = useMemo(
     () => (linear ? matrixSheet(kernels) : kernelSheet(kernels, output, input)),
@@ -64,22 +69,22 @@ export function KernelTable({ kernels, width }: { kernels: Kernels; width: numbe
     );
   };
   const stepKernel = (by: number): void => {
-    const next = output * inputs + input + by;
-    if (next < 0 || next >= outputs * inputs) return;
-    choose({ ...chosen, output: Math.floor(next / inputs), input: next % inputs });
-    setPage(Math.floor(Math.floor(next / inputs) / perPage));
+    const next = output * inputCount + input + by;
+    if (next < 0 || next >= outputCount * inputCount) return;
+    choose({ ...chosen, output: Math.floor(next / inputCount), input: next % inputCount });
+    setPage(Math.floor(Math.floor(next / inputCount) / perPage));
   };
   const spot = linear
     ? { output: row, input: 0, y: 0, x: column, index: sheet.index(row, column) }
     : { output, input, y: row, x: column, index: sheet.index(row, column) };
   const first = page * perPage;
-  const last = Math.min(outputs, first + perPage) - 1;
+  const last = Math.min(outputCount, first + perPage) - 1;
   const words = linear
     ? "rows: outputs, columns: inputs"
     : wrapped
       ? "one per channel"
       : `rows: output channels ${first}–${last}, columns: input channels 0–${columns - 1}` +
-        (columns < inputs ? ` of ${inputs}` : "");
+        (columns < inputCount ? ` of ${inputCount}` : "");
   return (
     <section
       class="nbg-block"
@@ -90,41 +95,41 @@ export function KernelTable({ kernels, width }: { kernels: Kernels; width: numbe
     >
       <KernelSection
         title={longType(kernels.layer)}
-        words={words}
+        arrangementText={words}
         kernels={kernels}
         values={values}
         cells={cells}
         columns={columns}
-        cell={cell}
+        cellSize={cell}
         gap={gap}
         maxAbs={largest}
         label={`Weights of ${kernels.layer.name}`}
-        aside={<EditButton editor={editor} open={open} set={setOpen} />}
-        edit={{
-          original: editor.original,
-          chosen: open ? spot : null,
+        aside={<EditButton editor={editor} open={open} setOpen={setOpen} />}
+        editing={{
+          originalValues: editor.originalValues,
+          selected: open ? spot : null,
           press: (event, spot, words) => {
             setTyping(false);
             pick(spot);
             // On touch screens, a drag over weights this small scrolls the page.
             if (event.pointerType === "touch") return;
-            startDrag(event, views, editor, spot.index, words, () =>
-              focusSelected(section.current),
+            startWeightDrag(event, views, editor, spot.index, words, () =>
+              focusSelectedCell(section.current),
             );
           },
-          open: (spot) => {
+          openEditor: (spot) => {
             pick(spot);
             setTyping(editor.canEdit);
           },
         }}
       />
-      {pages > 1 && <Pagination page={page} pages={pages} go={setPage} />}
+      {pages > 1 && <Pagination page={page} pageCount={pages} go={setPage} />}
       {open && (
         <ParameterEditor
           {...{ editor, sheet, maxAbs: largest, width, isTyping, setTyping }}
           position={chosen}
           moveTo={(place) => choose({ ...chosen, ...place })}
-          {...(!linear && outputs * inputs > 1 && { stepKernel })}
+          {...(!linear && outputCount * inputCount > 1 && { stepKernel })}
         />
       )}
     </section>

@@ -1,13 +1,13 @@
 // A grid of weights that can be dragged, stepped and typed; the grid is a single tab stop.
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { formatExact, formatPadded } from "../../number_format.ts";
-import { createUndoStepper, newStepName } from "../../state/undo_steps.ts";
+import { createUndoStepper, newUndoStepName } from "../../state/undo_steps.ts";
 import { colorTable, textColorOn } from "../colors.ts";
 import { useViews } from "../context.ts";
 import { px } from "../layout.ts";
 import { differs } from "./original_weights.ts";
-import { startDrag, type WeightEditor } from "./weight_editor.ts";
-import { parseNumber, parsePasted, type WeightSheet } from "./weight_sheet.ts";
+import { startWeightDrag, type WeightEditor } from "./weight_editor.ts";
+import { parseNumber, parsePastedNumbers, type WeightSheet } from "./weight_sheet.ts";
 
 /** CSS pixels of a number's cell. */
 export const CELL_WIDTH = 52;
@@ -21,7 +21,7 @@ export interface GridPosition {
   readonly column: number;
 }
 
-interface CellsProps {
+interface NumberGridProps {
   editor: WeightEditor;
   sheet: WeightSheet;
   position: GridPosition;
@@ -39,17 +39,17 @@ interface CellsProps {
 }
 
 /**
- * The first item of the group that contains item `k`, if `count` items are shown in groups of `most`. The last group is
- * moved back so that it is full.
+ * The first item of the group that contains item `k`, if `count` items are shown in groups of `pageSize`. The last
+ * group is moved back so that it is full.
  */
-function pageStart(k: number, count: number, most: number): number {
-  return Math.max(0, Math.min(Math.floor(k / most) * most, count - most));
+function pageStart(index: number, count: number, pageSize: number): number {
+  return Math.max(0, Math.min(Math.floor(index / pageSize) * pageSize, count - pageSize));
 }
 
 const range = (start: number, end: number): number[] =>
   Array.from({ length: Math.max(0, end - start) }, (_, k) => start + k);
 
-export function NumberGrid(props: CellsProps) {
+export function NumberGrid(props: NumberGridProps) {
   const { editor, sheet, position, moveTo, stepKernel, maxAbs, isTyping, setTyping, showError } =
     props;
   const views = useViews();
@@ -63,16 +63,16 @@ export function NumberGrid(props: CellsProps) {
   const top = pageStart(row, sheet.rows, MAX_ROWS);
   const columns = range(left, Math.min(sheet.columns, left + mostColumns));
   const rows = range(top, Math.min(sheet.rows, top + MAX_ROWS));
-  const table = colorTable(views.state.colormap.value, views.theme.value);
+  const colorAt = colorTable(views.state.colormap.value, views.theme.value);
   const decimals = maxAbs < 1 ? 3 : maxAbs < 10 ? 2 : maxAbs < 100 ? 1 : 0;
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: the chosen cell is another element then
   useLayoutEffect(() => {
-    if (hasFocus && !isTyping) focusSelected(grid.current);
+    if (hasFocus && !isTyping) focusSelectedCell(grid.current);
   }, [hasFocus, sheet, row, column, isTyping]);
 
   const set = (number: number): void => {
-    editor.change([sheet.index(row, column)], [number], { step: newStepName() });
+    editor.setElements([sheet.index(row, column)], [number], { undoStep: newUndoStepName() });
   };
 
   /** Consecutive key presses form one undo step. */
@@ -80,8 +80,8 @@ export function NumberGrid(props: CellsProps) {
   const stepValue = (by: number): void => {
     const at = sheet.index(row, column);
     if (stepping.current.at !== at) stepping.current = { stepper: createUndoStepper(), at };
-    editor.change([at], [editor.latestValue(at) + (by * editor.range) / 100], {
-      step: stepping.current.stepper.currentStep(),
+    editor.setElements([at], [editor.latestValue(at) + (by * editor.rangeWidth) / 100], {
+      undoStep: stepping.current.stepper.currentStep(),
     });
   };
 
@@ -122,7 +122,7 @@ export function NumberGrid(props: CellsProps) {
 
   /** Apply pasted numbers, or return the reason that they are rejected. */
   const paste = (text: string): string => {
-    const found = parsePasted(text);
+    const found = parsePastedNumbers(text);
     if (typeof found === "string") return found;
     const [down, across] = [found.length, found[0]?.length ?? 0];
     if (row + down > sheet.rows || column + across > sheet.columns) {
@@ -130,7 +130,7 @@ export function NumberGrid(props: CellsProps) {
       return `${down}×${across} values don’t fit from ${place} of ${sheet.rows}×${sheet.columns}`;
     }
     const places = found.flatMap((line, y) => line.map((_, x) => sheet.index(row + y, column + x)));
-    editor.change(places, found.flat(), { step: newStepName() });
+    editor.setElements(places, found.flat(), { undoStep: newUndoStepName() });
     return "";
   };
   const onPaste = (event: ClipboardEvent): void => {
@@ -181,18 +181,18 @@ export function NumberGrid(props: CellsProps) {
         <div key={y} role="row" tabIndex={-1} class="nbg-weight-row" aria-rowindex={y + 1}>
           <span aria-hidden="true">{sheet.rows > 1 && y}</span>
           {columns.map((x) => {
-            const at = sheet.index(y, x);
-            const chosen = y === row && x === column;
+            const elementIndex = sheet.index(y, x);
+            const isSelected = y === row && x === column;
             return (
-              <Weight
+              <WeightCell
                 key={x}
-                {...{ editor, at, chosen, maxAbs, decimals, table, showError }}
+                {...{ editor, elementIndex, isSelected, maxAbs, decimals, colorAt, showError }}
                 elementText={sheet.elementText(y, x)}
                 column={x}
                 choose={() => moveTo({ row: y, column: x })}
-                isTyping={chosen && isTyping}
+                isTyping={isSelected && isTyping}
                 setTyping={setTyping}
-                set={set}
+                setNumber={set}
               />
             );
           })}
@@ -203,61 +203,61 @@ export function NumberGrid(props: CellsProps) {
 }
 
 /** Move the focus to the selected weight of a grid. */
-export function focusSelected(within: Element | null): void {
-  within
+export function focusSelectedCell(grid: Element | null): void {
+  grid
     ?.querySelector<HTMLElement>('[role="gridcell"][tabindex="0"]')
     ?.focus({ preventScroll: true });
 }
 
-function Weight(props: {
+function WeightCell(props: {
   editor: WeightEditor;
-  at: number;
+  elementIndex: number;
   elementText: string;
   column: number;
-  chosen: boolean;
+  isSelected: boolean;
   maxAbs: number;
   decimals: number;
-  table: ReturnType<typeof colorTable>;
+  colorAt: ReturnType<typeof colorTable>;
   choose: () => void;
   isTyping: boolean;
   setTyping: (typing: boolean) => void;
-  set: (number: number) => void;
+  setNumber: (number: number) => void;
   showError: (why: string) => void;
 }) {
   const {
     editor,
-    at,
+    elementIndex,
     elementText,
     column,
-    chosen,
+    isSelected,
     maxAbs,
     decimals,
-    table,
+    colorAt,
     choose,
     isTyping,
     setTyping,
   } = props;
   const views = useViews();
-  const number = editor.values[at] ?? 0;
-  const mine = differs(number, editor.original[at]);
+  const number = editor.values[elementIndex] ?? 0;
+  const mine = differs(number, editor.originalValues[elementIndex]);
   const finite = Number.isFinite(number);
-  const color = table(maxAbs > 0 ? 0.5 + (0.5 * number) / maxAbs : 0.5);
+  const color = colorAt(maxAbs > 0 ? 0.5 + (0.5 * number) / maxAbs : 0.5);
   const painted = { background: `rgb(${color.join(" ")})`, color: textColorOn(color) };
   return (
     <div
       role="gridcell"
       class={finite ? "nbg-weight" : `nbg-weight ${Number.isNaN(number) ? "nbg-nan" : "nbg-inf"}`}
       style={finite ? painted : {}}
-      tabIndex={chosen ? 0 : -1}
+      tabIndex={isSelected ? 0 : -1}
       aria-colindex={column + 1}
       aria-label={`weight ${formatExact(number)} of ${elementText}${mine ? ", edited" : ""}`}
-      title={`${formatExact(number)}${mine ? `, was ${formatExact(editor.original[at] ?? 0)}` : ""}`}
+      title={`${formatExact(number)}${mine ? `, was ${formatExact(editor.originalValues[elementIndex] ?? 0)}` : ""}`}
       data-mine={mine}
       data-able={editor.canEdit}
       onPointerDown={(event) => {
         if (event.button !== 0 || isTyping) return;
         choose();
-        startDrag(event, views, editor, at, elementText, () => {
+        startWeightDrag(event, views, editor, elementIndex, elementText, () => {
           views.tooltip.value = null;
         });
       }}
@@ -275,10 +275,10 @@ function NumberInput(props: {
   number: number;
   elementText: string;
   setTyping: (typing: boolean) => void;
-  set: (number: number) => void;
+  setNumber: (number: number) => void;
   showError: (why: string) => void;
 }) {
-  const { number, elementText, setTyping, set, showError } = props;
+  const { number, elementText, setTyping, setNumber, showError } = props;
   const field = useRef<HTMLInputElement>(null);
   const [bad, setBad] = useState(false);
   const done = useRef(false);
@@ -301,7 +301,7 @@ function NumberInput(props: {
       showError(found);
       return false;
     }
-    if (text !== field.current?.defaultValue) set(found);
+    if (text !== field.current?.defaultValue) setNumber(found);
     leave();
     return true;
   };

@@ -1,7 +1,7 @@
 // Paints kernels on the CPU: as pixels in a colour map, or as curves. Lengths are canvas pixels.
 import { MAGENTA } from "../../pictures/colortables.ts";
 
-type ColorFunction = (place: number) => readonly [number, number, number];
+type ColorTable = (place: number) => readonly [number, number, number];
 
 /** A kernel's weights, and the top left corner of its picture. */
 interface PlacedKernel {
@@ -13,7 +13,7 @@ interface PlacedKernel {
 const BLACK = [0, 0, 0] as const;
 const GREY = "rgb(128 128 128 / 0.5)";
 /** The least canvas pixels per weight for which a kernel has an outline. */
-const MIN_EDGED = 4;
+const MIN_OUTLINED_WEIGHT_SIZE = 4;
 
 /** Paint rows of `columns` weights, each a square of `pixelSize` pixels; `maxAbs` has the colour map's full colour. */
 export function paintColors(
@@ -22,10 +22,10 @@ export function paintColors(
   columns: number,
   pixelSize: number,
   maxAbs: number,
-  table: ColorFunction,
+  colorAt: ColorTable,
 ): void {
   for (const [k, value] of weights.entries()) {
-    const shade = table(maxAbs > 0 ? 0.5 + (0.5 * value) / maxAbs : 0.5);
+    const shade = colorAt(maxAbs > 0 ? 0.5 + (0.5 * value) / maxAbs : 0.5);
     const color = Number.isFinite(value) ? shade : MAGENTA;
     const corner = {
       x: left + (k % columns) * pixelSize,
@@ -47,13 +47,13 @@ export function paintColors(
 }
 
 /** Paint the kernel's outline: weights near zero have the colour of the page. Too small weights have no outline. */
-export function paintEdge(
+export function paintOutline(
   context: CanvasRenderingContext2D,
   { weights, left, top }: PlacedKernel,
   columns: number,
   pixelSize: number,
 ): void {
-  if (pixelSize < MIN_EDGED) return;
+  if (pixelSize < MIN_OUTLINED_WEIGHT_SIZE) return;
   const [width, height] = [columns * pixelSize, (weights.length / columns) * pixelSize];
   context.strokeStyle = GREY;
   context.lineWidth = 1;
@@ -62,7 +62,7 @@ export function paintEdge(
 
 // Positions of curves.glsl's ink colours, and of zero, in the signed colour map.
 const [POSITIVE, ZERO, NEGATIVE] = [0.86, 0.5, 0.14] as const;
-const MARGIN = 1.5;
+const CURVE_MARGIN = 1.5;
 
 /** Paint a kernel's weights as straight segments from left to right; the axis is −most to most around a zero line. */
 export function paintCurve(
@@ -70,13 +70,13 @@ export function paintCurve(
   { weights, left, top }: PlacedKernel,
   { width, height }: { readonly width: number; readonly height: number },
   maxAbs: number,
-  ratio: number,
-  table: ColorFunction,
+  pixelRatio: number,
+  colorAt: ColorTable,
 ): void {
-  const ink = (place: number): string => `rgb(${table(place).join(" ")})`;
+  const ink = (place: number): string => `rgb(${colorAt(place).join(" ")})`;
   const each = width / weights.length;
   const middle = top + height / 2;
-  const reach = (height / 2 - MARGIN * ratio) / (maxAbs || 1);
+  const reach = (height / 2 - CURVE_MARGIN * pixelRatio) / (maxAbs || 1);
   const line = new Path2D();
   const area = new Path2D();
   // A run of finite weights. The curve extends level before the first and after the last one, so that each weight has
@@ -105,7 +105,7 @@ export function paintCurve(
   context.clip();
   context.fillStyle = ink(ZERO);
   context.fillRect(left, top, width, height);
-  const hair = Math.max(1, Math.round(ratio));
+  const hair = Math.max(1, Math.round(pixelRatio));
   context.fillStyle = GREY;
   context.fillRect(left, Math.round(middle - hair / 2), width, hair);
   for (let from = 0, k = 0; k <= weights.length; k++) {
@@ -115,7 +115,7 @@ export function paintCurve(
       paintNonFinite(context, left + k * each, top, each, height, weights[k] ?? 0);
     from = k + 1;
   }
-  context.lineWidth = Math.max(1, 1.4 * ratio);
+  context.lineWidth = Math.max(1, 1.4 * pixelRatio);
   context.lineJoin = "round";
   for (const [place, from] of [
     [POSITIVE, top],

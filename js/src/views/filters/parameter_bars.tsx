@@ -3,16 +3,16 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import { formatExact, formatShort } from "../../number_format.ts";
 import type { Layer, Value } from "../../plan/schema.ts";
 import { NonFiniteBar } from "../bar_chart.tsx";
-import { pointerIn, pointerPosition, useValues, useViews } from "../context.ts";
+import { pointerOffset, pointerPosition, useValues, useViews } from "../context.ts";
 import { maxAbs } from "../layout.ts";
 import { EditedCorners, type PixelBox, SelectionRing } from "./edit_marks.tsx";
-import { EditButton, ParameterEditor, useUndoKeys } from "./editor.tsx";
-import { focusSelected } from "./number_grid.tsx";
+import { focusSelectedCell } from "./number_grid.tsx";
 import { differs } from "./original_weights.ts";
-import { startDrag, useWeightEditor } from "./weight_editor.ts";
+import { EditButton, ParameterEditor, useUndoKeys } from "./parameter_editor.tsx";
+import { startWeightDrag, useWeightEditor } from "./weight_editor.ts";
 import { vectorSheet } from "./weight_sheet.ts";
 
-const NAMES = new Map([
+const NORM_PARAMETER_LABELS = new Map([
   ["weight", "scale"],
   ["bias", "shift"],
   ["running_mean", "running mean"],
@@ -32,7 +32,7 @@ export function ParameterBars(props: { layer: Layer; value: Value; width: number
   const onKeyDown = useUndoKeys();
   const leaf = value.key.slice(value.key.lastIndexOf(".") + 1);
   const normal = layer.explanation.endsWith(" norm");
-  const word = normal ? (NAMES.get(leaf) ?? leaf) : leaf;
+  const word = normal ? (NORM_PARAMETER_LABELS.get(leaf) ?? leaf) : leaf;
   const sheet = useMemo(() => vectorSheet(value.readback.count, word), [value, word]);
   if (values === null || editor === null) return null;
   const largest = maxAbs(values) || 1;
@@ -41,7 +41,7 @@ export function ParameterBars(props: { layer: Layer; value: Value; width: number
   const negative = values.some((number) => number < 0);
   const zero = negative ? height / 2 : height;
   const under = (event: MouseEvent): number => {
-    const i = Math.floor(pointerIn(event.currentTarget as Element, event, views).left / along);
+    const i = Math.floor(pointerOffset(event.currentTarget as Element, event, views).left / along);
     return Math.max(0, Math.min(values.length - 1, i));
   };
   const press = (event: PointerEvent): void => {
@@ -52,8 +52,8 @@ export function ParameterBars(props: { layer: Layer; value: Value; width: number
     setOpen(true);
     choose({ row: 0, column });
     if (event.pointerType === "touch") return;
-    startDrag(event, views, editor, column, sheet.elementText(0, column), () =>
-      focusSelected(section.current),
+    startWeightDrag(event, views, editor, column, sheet.elementText(0, column), () =>
+      focusSelectedCell(section.current),
     );
   };
   const point = (event: PointerEvent): void => {
@@ -69,8 +69,8 @@ export function ParameterBars(props: { layer: Layer; value: Value; width: number
           };
   };
   const changed: PixelBox[] = [];
-  for (let k = 0; k < values.length && editor.changed > 0; k++) {
-    if (!differs(values[k], editor.original[k])) continue;
+  for (let k = 0; k < values.length && editor.changedCount > 0; k++) {
+    if (!differs(values[k], editor.originalValues[k])) continue;
     changed.push({ left: k * along, top: 0, width: along, height });
   }
   const leave = (): void => {
@@ -98,7 +98,7 @@ export function ParameterBars(props: { layer: Layer; value: Value; width: number
           </span>
         </h3>
         <span class="nbg-weight-editor-end">
-          <EditButton editor={editor} open={open} set={setOpen} />
+          <EditButton editor={editor} open={open} setOpen={setOpen} />
         </span>
       </header>
       <div class="nbg-editable">

@@ -2,12 +2,12 @@
 
 import type { Value } from "../../plan/schema.ts";
 import type { WeightEdit } from "../../state/edits.ts";
-import { inputChannel, type Kernels, kernelStart } from "../layer_weights.ts";
+import { inputChannelOf, type Kernels, kernelStart } from "../layer_weights.ts";
 
 export interface WeightSheet {
   readonly title: string;
   /** "3×3"; "" if the heading above contains it. */
-  readonly size: string;
+  readonly shapeText: string;
   readonly rows: number;
   readonly columns: number;
   /** The nouns for columns and rows. */
@@ -29,18 +29,18 @@ export interface Filter {
 }
 
 /** The kernel of an output channel for the k-th input channel that it reads. */
-export function kernelSheet(kernels: Kernels, output: number, k: number): WeightSheet {
-  const { height, width, inputs } = kernels;
+export function kernelSheet(kernels: Kernels, output: number, inputIndex: number): WeightSheet {
+  const { height, width, inputCount } = kernels;
   const { shape } = kernels.weight;
   // For a volume: slices, one below the other.
   const slice = shape.length > 4 ? (shape.at(-2) ?? 1) : height;
   const rowWords = (row: number): string =>
     slice < height ? `slice ${Math.floor(row / slice)}, row ${row % slice}` : `row ${row}`;
-  const from = inputChannel(kernels, output, k);
-  const start = kernelStart(kernels, output, k);
+  const from = inputChannelOf(kernels, output, inputIndex);
+  const start = kernelStart(kernels, output, inputIndex);
   return {
-    title: inputs > 1 ? `Kernel ${output}, input ${from}` : `Kernel ${output}`,
-    size: shape.slice(2).join("×"),
+    title: inputCount > 1 ? `Kernel ${output}, input ${from}` : `Kernel ${output}`,
+    shapeText: shape.slice(2).join("×"),
     rows: height,
     columns: width,
     columnLabel: "column",
@@ -50,7 +50,7 @@ export function kernelSheet(kernels: Kernels, output: number, k: number): Weight
       `kernel ${output}, input ${from}, ${rowWords(row)}, column ${column}`,
     filter: () => ({
       title: `Filter ${output}`,
-      indices: Array.from({ length: inputs }, (_, input) =>
+      indices: Array.from({ length: inputCount }, (_, input) =>
         indexRange(kernelStart(kernels, output, input), height * width),
       )
         .flat()
@@ -60,11 +60,11 @@ export function kernelSheet(kernels: Kernels, output: number, k: number): Weight
 }
 
 /** A linear layer's weight: a row per output, a column per input. */
-export function matrixSheet({ outputs, width }: Kernels): WeightSheet {
+export function matrixSheet({ outputCount, width }: Kernels): WeightSheet {
   return {
     title: "Matrix",
-    size: `${outputs}×${width}`,
-    rows: outputs,
+    shapeText: `${outputCount}×${width}`,
+    rows: outputCount,
     columns: width,
     columnLabel: "input",
     rowLabel: "output",
@@ -74,17 +74,17 @@ export function matrixSheet({ outputs, width }: Kernels): WeightSheet {
   };
 }
 
-/** One number per channel; `word` names the parameter. */
-export function vectorSheet(length: number, word: string): WeightSheet {
+/** One number per channel; `parameterName` names the parameter. */
+export function vectorSheet(length: number, parameterName: string): WeightSheet {
   return {
-    title: `${word.slice(0, 1).toUpperCase()}${word.slice(1)}`,
-    size: "",
+    title: `${parameterName.slice(0, 1).toUpperCase()}${parameterName.slice(1)}`,
+    shapeText: "",
     rows: 1,
     columns: length,
     columnLabel: "channel",
     rowLabel: "",
     index: (_, column) => column,
-    elementText: (_, column) => `${word} of channel ${column}`,
+    elementText: (_, column) => `${parameterName} of channel ${column}`,
     filter: () => ({
       title: length === 1 ? "It" : `All ${length}`,
       indices: indexRange(0, length),
@@ -96,46 +96,51 @@ const indexRange = (start: number, length: number): number[] =>
   Array.from({ length }, (_, k) => start + k);
 
 /** More runs than this are merged into one edit that includes the unchanged elements between them. */
-const MAX_RUNS = 32;
+const MAX_EDIT_RUNS = 32;
 /** The most numbers in one message: `SetWeight` in features/edits/messages.py. */
-const MAX_NUMBERS = 2 ** 16;
+const MAX_NUMBERS_PER_MESSAGE = 2 ** 16;
 
-/** Create the edits that set the elements at `places` to `numbers`; `values` are the current elements. */
+/** Create the edits that set the elements at `indices` to `numbers`; `values` are the current elements. */
 export function createWeightEdits(
   { key }: Value,
   values: Float32Array,
-  places: readonly number[],
+  indices: readonly number[],
   numbers: readonly number[],
-  step: string,
+  undoStep: string,
 ): WeightEdit[] {
-  const order = places.map((_, k) => k).sort((a, b) => (places[a] ?? 0) - (places[b] ?? 0));
+  const order = indices.map((_, k) => k).sort((a, b) => (indices[a] ?? 0) - (indices[b] ?? 0));
   const runs: { index: number; values: number[] }[] = [];
   for (const k of order) {
-    const [at = 0, number = 0] = [places[k], numbers[k]];
+    const [at = 0, number = 0] = [indices[k], numbers[k]];
     const last = runs.at(-1);
     const end = last === undefined ? -1 : last.index + last.values.length;
-    if (end === at && last !== undefined && last.values.length < MAX_NUMBERS)
+    if (end === at && last !== undefined && last.values.length < MAX_NUMBERS_PER_MESSAGE)
       last.values.push(number);
     else runs.push({ index: at, values: [number] });
   }
   const start = runs[0]?.index ?? 0;
   const last = runs.at(-1);
   const length = last === undefined ? 0 : last.index + last.values.length - start;
-  if (runs.length <= MAX_RUNS || length > MAX_NUMBERS) {
-    return runs.map((run) => ({ name: key, ...run, step }));
+  if (runs.length <= MAX_EDIT_RUNS || length > MAX_NUMBERS_PER_MESSAGE) {
+    return runs.map((run) => ({ name: key, ...run, step: undoStep }));
   }
   const whole = Array.from(values.subarray(start, start + length));
-  if (!whole.every(Number.isFinite)) return runs.map((run) => ({ name: key, ...run, step }));
+  if (!whole.every(Number.isFinite))
+    return runs.map((run) => ({ name: key, ...run, step: undoStep }));
   for (const run of runs) {
     for (const [k, number] of run.values.entries()) whole[run.index - start + k] = number;
   }
-  return [{ name: key, index: start, values: whole, step }];
+  return [{ name: key, index: start, values: whole, step: undoStep }];
 }
 
 /** The Python statement that sets a weight. */
-export function pythonLine({ key, shape }: Value, place: number, number: number): string {
+export function setWeightStatement(
+  { key, shape }: Value,
+  flatIndex: number,
+  number: number,
+): string {
   const index: number[] = [];
-  let rest = place;
+  let rest = flatIndex;
   for (const size of shape.toReversed()) {
     index.unshift(rest % size);
     rest = Math.floor(rest / size);
@@ -167,7 +172,7 @@ export function parseNumber(text: string): number | string {
  * Parse a pasted rectangle of numbers, or return the reason that it is invalid. Lines are rows; tabs, commas or spaces
  * separate cells.
  */
-export function parsePasted(text: string): number[][] | string {
+export function parsePastedNumbers(text: string): number[][] | string {
   const lines = text
     .replace(/[[\]()]/g, " ")
     .trim()

@@ -8,7 +8,7 @@ export interface Size {
   readonly height: number;
 }
 
-const MARGIN = 20;
+const WINDOW_MARGIN = 20;
 /** At the lowest zoom a node's picture has 44 pixels; only fitting all of a large graph goes below. */
 const ZOOM_LIMITS = { least: 44 / NODE_SIDE, most: 4 };
 /** The highest zoom that a small graph is enlarged to. */
@@ -24,106 +24,142 @@ export interface GraphSize extends Size {
 const isReadable = ({ minReadableZoom }: GraphSize, zoom: number): boolean =>
   zoom >= Math.max(ZOOM_LIMITS.least, Math.min(INITIAL_ZOOM, minReadableZoom));
 
-const fitWidthZoom = (size: Size, width: number): number =>
-  Math.min(MAX_FIT_ZOOM, (width - 2 * MARGIN) / size.width);
+const fitWidthZoom = (graphSize: Size, width: number): number =>
+  Math.min(MAX_FIT_ZOOM, (width - 2 * WINDOW_MARGIN) / graphSize.width);
 
 /** Height of the tools beside the window, in a viewer of limited height. */
 const TOOLBAR_HEIGHT = 48;
-const MIN_HEIGHT = 160;
+const MIN_WINDOW_HEIGHT = 160;
 
 /**
  * The window's height for a graph of this size: the whole graph, limited to most of a notebook cell and, in a viewer of
  * limited height, to its `room`.
  */
-export function windowHeight(size: GraphSize, width: number, room: number | null = null): number {
+export function windowHeight(
+  size: GraphSize,
+  width: number,
+  availableHeight: number | null = null,
+): number {
   const whole = fitWidthZoom(size, width);
   const zoom = isReadable(size, whole) ? whole : INITIAL_ZOOM;
   const cell = Math.min(720, Math.max(320, width * 0.62));
-  const most = room === null ? cell : Math.max(MIN_HEIGHT, Math.min(cell, room - TOOLBAR_HEIGHT));
-  return Math.round(Math.min(most, size.height * zoom + 2 * MARGIN));
+  const most =
+    availableHeight === null
+      ? cell
+      : Math.max(MIN_WINDOW_HEIGHT, Math.min(cell, availableHeight - TOOLBAR_HEIGHT));
+  return Math.round(Math.min(most, size.height * zoom + 2 * WINDOW_MARGIN));
 }
 
 /** The camera at this zoom: the graph is centred, or starts at its beginning if it is larger than the window. */
-function cameraAt(size: Size, view: Size, zoom: number): Camera {
-  const start = (length: number, room: number): number => Math.max(MARGIN, (room - length) / 2);
-  const x = start(size.width * zoom, view.width);
-  return { zoom, x, y: start(size.height * zoom, view.height) };
+function cameraAt(graphSize: Size, viewport: Size, zoom: number): Camera {
+  const start = (length: number, room: number): number =>
+    Math.max(WINDOW_MARGIN, (room - length) / 2);
+  const x = start(graphSize.width * zoom, viewport.width);
+  return { zoom, x, y: start(graphSize.height * zoom, viewport.height) };
 }
 
-const fitZoom = (size: Size, view: Size): number =>
-  Math.min(fitWidthZoom(size, view.width), (view.height - 2 * MARGIN) / size.height);
+const fitZoom = (graphSize: Size, viewport: Size): number =>
+  Math.min(
+    fitWidthZoom(graphSize, viewport.width),
+    (viewport.height - 2 * WINDOW_MARGIN) / graphSize.height,
+  );
 
 /** Fit all of the graph, however small. */
-export const fitCamera = (size: Size, view: Size): Camera =>
-  cameraAt(size, view, fitZoom(size, view));
+export const fitCamera = (graphSize: Size, viewport: Size): Camera =>
+  cameraAt(graphSize, viewport, fitZoom(graphSize, viewport));
 
 /** The initial camera: all of the graph if its names are readable then, else its beginning. */
-export function initialCamera(size: GraphSize, view: Size): Camera {
-  const zoom = fitZoom(size, view);
-  return cameraAt(size, view, isReadable(size, zoom) ? zoom : INITIAL_ZOOM);
+export function initialCamera(graphSize: GraphSize, viewport: Size): Camera {
+  const zoom = fitZoom(graphSize, viewport);
+  return cameraAt(graphSize, viewport, isReadable(graphSize, zoom) ? zoom : INITIAL_ZOOM);
 }
 
 /** Whether part of the graph is outside the window. */
-export const overflows = ({ zoom, x, y }: Camera, size: Size, view: Size): boolean =>
-  x < 0 || y < 0 || x + size.width * zoom > view.width || y + size.height * zoom > view.height;
+export const overflows = ({ zoom, x, y }: Camera, graphSize: Size, viewport: Size): boolean =>
+  x < 0 ||
+  y < 0 ||
+  x + graphSize.width * zoom > viewport.width ||
+  y + graphSize.height * zoom > viewport.height;
 
 /** Pan, but not beyond the graph's ends; returns the same camera if nothing changes. */
-export function pan(camera: Camera, dx: number, dy: number, size: Size, view: Size): Camera {
+export function pan(
+  camera: Camera,
+  dx: number,
+  dy: number,
+  graphSize: Size,
+  viewport: Size,
+): Camera {
   const along = (start: number, by: number, length: number, room: number): number => {
-    const [low, high] = [Math.min(MARGIN, room - MARGIN - length), Math.max(MARGIN, start)];
-    return Math.min(Math.max(high, MARGIN), Math.max(Math.min(low, start), start + by));
+    const [low, high] = [
+      Math.min(WINDOW_MARGIN, room - WINDOW_MARGIN - length),
+      Math.max(WINDOW_MARGIN, start),
+    ];
+    return Math.min(Math.max(high, WINDOW_MARGIN), Math.max(Math.min(low, start), start + by));
   };
   const { zoom } = camera;
-  const x = along(camera.x, dx, size.width * zoom, view.width);
-  const y = along(camera.y, dy, size.height * zoom, view.height);
+  const x = along(camera.x, dx, graphSize.width * zoom, viewport.width);
+  const y = along(camera.y, dy, graphSize.height * zoom, viewport.height);
   return x === camera.x && y === camera.y ? camera : { zoom, x, y };
 }
 
 /** Centre the window on a point of the graph. */
-export function centerCamera({ zoom }: Camera, view: Size, x: number, y: number): Camera {
-  return { zoom, x: view.width / 2 - x * zoom, y: view.height / 2 - y * zoom };
+export function centerCamera({ zoom }: Camera, viewport: Size, x: number, y: number): Camera {
+  return { zoom, x: viewport.width / 2 - x * zoom, y: viewport.height / 2 - y * zoom };
 }
 
 /** Zoom by a factor; the graph's point under the window's point (px, py) stays in place. */
-export function zoomAt({ zoom, x, y }: Camera, by: number, px: number, py: number): Camera {
-  const next = Math.min(ZOOM_LIMITS.most, Math.max(Math.min(ZOOM_LIMITS.least, zoom), zoom * by));
+export function zoomAt(
+  { zoom, x, y }: Camera,
+  factor: number,
+  pointX: number,
+  pointY: number,
+): Camera {
+  const next = Math.min(
+    ZOOM_LIMITS.most,
+    Math.max(Math.min(ZOOM_LIMITS.least, zoom), zoom * factor),
+  );
   const grown = next / zoom;
-  return { zoom: next, x: px - (px - x) * grown, y: py - (py - y) * grown };
+  return { zoom: next, x: pointX - (pointX - x) * grown, y: pointY - (pointY - y) * grown };
 }
 
 /** Pan until a box of the graph is inside the window; returns the same camera if it already is. */
 export function reveal(
   camera: Camera,
-  view: Size,
+  viewport: Size,
   box: Size & { readonly x: number; readonly y: number },
 ): Camera {
   const along = (start: number, length: number, room: number): number => {
     const end = start + length;
-    if (start < MARGIN) return MARGIN - start;
-    return end > room - MARGIN ? Math.max(MARGIN - start, room - MARGIN - end) : 0;
+    if (start < WINDOW_MARGIN) return WINDOW_MARGIN - start;
+    return end > room - WINDOW_MARGIN
+      ? Math.max(WINDOW_MARGIN - start, room - WINDOW_MARGIN - end)
+      : 0;
   };
   const { zoom } = camera;
-  const dx = along(camera.x + box.x * zoom, box.width * zoom, view.width);
-  const dy = along(camera.y + box.y * zoom, box.height * zoom, view.height);
+  const dx = along(camera.x + box.x * zoom, box.width * zoom, viewport.width);
+  const dy = along(camera.y + box.y * zoom, box.height * zoom, viewport.height);
   return dx === 0 && dy === 0 ? camera : { zoom, x: camera.x + dx, y: camera.y + dy };
 }
 
 /** Movements below this many pixels are a click. */
-const CLICK_TOLERANCE = 4;
+const CLICK_TOLERANCE_PX = 4;
 
 /** The current camera, graph size and window size. */
-export interface Scene {
+export interface ViewportState {
   readonly camera: Camera;
-  readonly size: Size;
-  readonly view: Size;
+  readonly graphSize: Size;
+  readonly viewport: Size;
 }
 
 /**
  * Event handlers of the window: dragging pans, pinching and Ctrl/⌘+wheel zoom. Horizontal scrolling pans a graph that
  * is wider than the window; vertical scrolling scrolls the notebook.
  */
-export function createGestures(scene: () => Scene, camera: Signal<Camera | null>) {
-  const now = (): Camera => scene().camera;
+export function createGestureHandlers(
+  getState: () => ViewportState,
+  camera: Signal<Camera | null>,
+) {
+  const now = (): Camera => getState().camera;
   const fingers = new Map<number, { x: number; y: number }>();
   let moved = 0;
   const at = (event: MouseEvent) => {
@@ -143,8 +179,8 @@ export function createGestures(scene: () => Scene, camera: Signal<Camera | null>
       if (!event.ctrlKey && !event.metaKey) {
         const sideways = event.shiftKey && event.deltaX === 0 ? event.deltaY : event.deltaX;
         if (!event.shiftKey && Math.abs(sideways) <= Math.abs(event.deltaY)) return;
-        const { camera: old, size, view } = scene();
-        const next = pan(old, -sideways * unit, 0, size, view);
+        const { camera: old, graphSize, viewport } = getState();
+        const next = pan(old, -sideways * unit, 0, graphSize, viewport);
         if (next === old) return;
         event.preventDefault();
         camera.value = next;
@@ -166,11 +202,11 @@ export function createGestures(scene: () => Scene, camera: Signal<Camera | null>
       const { x, y } = at(event);
       const other = [...fingers].find(([id]) => id !== event.pointerId)?.[1];
       // If the whole graph is visible, one finger scrolls the page.
-      const { size, view } = scene();
-      const still = camera.peek() === null && !overflows(now(), size, view);
+      const { graphSize, viewport } = getState();
+      const still = camera.peek() === null && !overflows(now(), graphSize, viewport);
       if (other === undefined && event.pointerType === "touch" && still) return;
       moved += Math.hypot(x - before.x, y - before.y);
-      if (moved < CLICK_TOLERANCE) return;
+      if (moved < CLICK_TOLERANCE_PX) return;
       const element = event.currentTarget as Element;
       // From here on, no node treats the gesture as a click.
       if (!element.hasPointerCapture(event.pointerId)) element.setPointerCapture(event.pointerId);

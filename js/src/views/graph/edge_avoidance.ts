@@ -28,11 +28,11 @@ const CAPTION_COST = 4;
 /** Nodes farther away than this are ignored: a grid over all nodes of a large network is slow. */
 const SEARCH_MARGIN = 260;
 
-const rectangle = (box: NodeBox, more: number): Rectangle => ({
-  left: box.x - more,
-  top: box.y - stackOffset(box) - more,
-  right: rightEdge(box) + stackOffset(box) + more,
-  bottom: box.y + box.height + more,
+const nodeRectangle = (box: NodeBox, margin: number): Rectangle => ({
+  left: box.x - margin,
+  top: box.y - stackOffset(box) - margin,
+  right: rightEdge(box) + stackOffset(box) + margin,
+  bottom: box.y + box.height + margin,
 });
 
 /** The rectangle of a node's caption, if the caption is below the node. */
@@ -43,11 +43,11 @@ function captionRectangle(box: NodeBox): Rectangle | null {
 }
 
 /** Whether a straight line between two points, in any direction, intersects a rectangle. */
-function intersects([x1, y1]: Point, [x2, y2]: Point, one: Rectangle): boolean {
+function intersects([x1, y1]: Point, [x2, y2]: Point, obstacle: Rectangle): boolean {
   let [first, last] = [0, 1];
   for (const [from, by, low, high] of [
-    [x1, x2 - x1, one.left, one.right],
-    [y1, y2 - y1, one.top, one.bottom],
+    [x1, x2 - x1, obstacle.left, obstacle.right],
+    [y1, y2 - y1, obstacle.top, obstacle.bottom],
   ] as const) {
     if (by === 0) {
       if (from <= low || from >= high) return false;
@@ -69,7 +69,7 @@ export function crossesNodes(
 ): boolean {
   return boxes.some((box) => {
     if (box === from || box === to) return false;
-    const one = rectangle(box, 1);
+    const one = nodeRectangle(box, 1);
     return points.some((point, k) => k > 0 && intersects(points[k - 1] as Point, point, one));
   });
 }
@@ -126,7 +126,7 @@ export function routeAround(
   from: NodeBox,
   to: NodeBox,
   boxes: readonly NodeBox[],
-  drawn: readonly (readonly Point[])[],
+  otherLines: readonly (readonly Point[])[],
 ): { points: readonly Point[]; towards: Direction } | null {
   const region: Rectangle = {
     left: Math.min(from.x, to.x) - SEARCH_MARGIN,
@@ -139,8 +139,8 @@ export function routeAround(
     one.right > region.left &&
     one.top < region.bottom &&
     one.bottom > region.top;
-  const near = boxes.filter((box) => isNear(rectangle(box, 0)));
-  const blocks = near.map((box) => rectangle(box, 5));
+  const near = boxes.filter((box) => isNear(nodeRectangle(box, 0)));
+  const blocks = near.map((box) => nodeRectangle(box, 5));
   const captions = near.flatMap((box) => captionRectangle(box) ?? []);
   const [starts, ends] = [startPorts(from), endPorts(to)];
   const [across, down] = [new Set<number>(), new Set<number>()];
@@ -149,7 +149,7 @@ export function routeAround(
     down.add(stub[1]);
   }
   for (const one of near) {
-    const { left, top, right: most, bottom } = rectangle(one, CLEARANCE);
+    const { left, top, right: most, bottom } = nodeRectangle(one, CLEARANCE);
     for (const x of [left, left - 7, most, most + 7]) across.add(x);
     for (const y of [top, top - 7, bottom]) down.add(y);
     const below = captionRectangle(one);
@@ -159,7 +159,7 @@ export function routeAround(
     [...numbers].filter((one) => one >= least).sort((a, b) => a - b);
   // Nothing is drawn left of the graph or above it.
   const [xs, ys] = [order(across, 0), order(down, 0)];
-  const segments = drawn.flatMap((points) =>
+  const segments = otherLines.flatMap((points) =>
     points.flatMap((point, k) => {
       const before = points[k - 1] ?? point;
       const isStraight = before[0] === point[0] || before[1] === point[1];
@@ -255,16 +255,16 @@ const isBackwards = (towards: Direction, di: number, dj: number): boolean =>
   (towards === "right" && di < 0) || (towards === "up" && dj > 0) || (towards === "down" && dj < 0);
 
 function routeCorners(
-  last: SearchState,
+  finalState: SearchState,
   xs: readonly number[],
   ys: readonly number[],
-  port: Port,
+  endPort: Port,
 ): Point[] {
-  const points: Point[] = [port.point];
-  for (let state: SearchState | null = last; state !== null; state = state.previous) {
+  const points: Point[] = [endPort.point];
+  for (let state: SearchState | null = finalState; state !== null; state = state.previous) {
     points.unshift([xs[state.i] as number, ys[state.j] as number]);
   }
-  points.unshift(last.start.point);
+  points.unshift(finalState.start.point);
   // Keep only the corners.
   return points.filter((point, k) => {
     const [before, after] = [points[k - 1], points[k + 1]];
@@ -278,36 +278,36 @@ function routeCorners(
 
 /** A heap of search states, lowest estimate first. */
 class PriorityQueue {
-  private readonly all: SearchState[] = [];
+  private readonly heap: SearchState[] = [];
 
   add(state: SearchState): void {
-    const { all } = this;
-    let k = all.push(state) - 1;
+    const { heap } = this;
+    let k = heap.push(state) - 1;
     while (k > 0) {
       const parent = (k - 1) >> 1;
-      if ((all[parent] as SearchState).estimate <= state.estimate) break;
-      all[k] = all[parent] as SearchState;
+      if ((heap[parent] as SearchState).estimate <= state.estimate) break;
+      heap[k] = heap[parent] as SearchState;
       k = parent;
     }
-    all[k] = state;
+    heap[k] = state;
   }
 
   take(): SearchState | undefined {
-    const { all } = this;
-    const [first] = all;
-    const last = all.pop();
-    if (first === undefined || last === undefined || all.length === 0) return first;
+    const { heap } = this;
+    const [first] = heap;
+    const last = heap.pop();
+    if (first === undefined || last === undefined || heap.length === 0) return first;
     let k = 0;
     for (;;) {
       let child = 2 * k + 1;
-      if (child >= all.length) break;
-      const other = all[child + 1];
-      if (other !== undefined && other.estimate < (all[child] as SearchState).estimate) child++;
-      if ((all[child] as SearchState).estimate >= last.estimate) break;
-      all[k] = all[child] as SearchState;
+      if (child >= heap.length) break;
+      const other = heap[child + 1];
+      if (other !== undefined && other.estimate < (heap[child] as SearchState).estimate) child++;
+      if ((heap[child] as SearchState).estimate >= last.estimate) break;
+      heap[k] = heap[child] as SearchState;
       k = child;
     }
-    all[k] = last;
+    heap[k] = last;
     return first;
   }
 }

@@ -1,22 +1,22 @@
 // The graph's edges. A skip connection is labelled with its tensor's shape, and can be clicked.
 
-import { imageShape } from "../../network/display_kind.ts";
+import { imageShapeText } from "../../network/display_kind.ts";
 import { useViews } from "../context.ts";
 import { px } from "../layout.ts";
 import { type EdgeLine, type GraphLayout, OPERATOR_SIZE } from "./node_boxes.ts";
 
 export function EdgeLines(props: {
-  placement: GraphLayout;
+  layout: GraphLayout;
   zoom: number;
-  selected: string | undefined;
+  selectedKey: string | undefined;
 }) {
-  const { placement, zoom, selected } = props;
-  const { width, height, lines } = placement;
-  const skips = lines.filter(({ edge }) => edge.skip !== "");
+  const { layout, zoom, selectedKey } = props;
+  const { width, height, lines } = layout;
+  const skips = lines.filter(({ edge }) => edge.skipOperator !== "");
   const values = useViews().network.value?.values;
   const words = skipLabels(skips, zoom, (key) => {
     const value = values?.get(key);
-    return value ? imageShape(value) : "";
+    return value ? imageShapeText(value) : "";
   });
   return (
     <>
@@ -25,7 +25,9 @@ export function EdgeLines(props: {
           <path
             key={lineKey(line)}
             class={
-              line.edge.skip && line.edge.key === selected ? "nbg-edge nbg-travels" : "nbg-edge"
+              line.edge.skipOperator && line.edge.key === selectedKey
+                ? "nbg-edge nbg-travels"
+                : "nbg-edge"
             }
             d={line.path}
             data-from={line.from.id}
@@ -40,7 +42,7 @@ export function EdgeLines(props: {
           key={lineKey(line)}
           line={line}
           text={words.get(line) ?? ""}
-          selected={line.edge.key === selected}
+          isSelected={line.edge.key === selectedKey}
         />
       ))}
     </>
@@ -64,7 +66,7 @@ function skipLabels(
   const height = Math.max(16, 14 / zoom);
   const taken = skips
     .filter(({ to }) => to.kind !== "merge")
-    .map(({ end }) => ({ ...end, half: OPERATOR_SIZE.width / 2 }));
+    .map(({ endLabelPosition }) => ({ ...endLabelPosition, half: OPERATOR_SIZE.width / 2 }));
   // Short ones first: a longer one that arches over them has more room.
   for (const line of [...skips].sort((a, b) => a.labelPosition.room - b.labelPosition.room)) {
     const { x, y, room } = line.labelPosition;
@@ -86,16 +88,16 @@ function skipLabels(
 function SkipConnection({
   line,
   text,
-  selected,
+  isSelected,
 }: {
   line: EdgeLine;
   text: string;
-  selected: boolean;
+  isSelected: boolean;
 }) {
   const { state, network } = useViews();
-  const { edge, labelPosition, end, from, to } = line;
+  const { edge, labelPosition, endLabelPosition, from, to } = line;
   const value = network.value?.values.get(edge.key);
-  const shape = value ? imageShape(value) : "";
+  const shape = value ? imageShapeText(value) : "";
   const select = (): void => {
     state.selected.value = { layer: edge.key, channel: null };
   };
@@ -108,10 +110,10 @@ function SkipConnection({
       </svg>
       <button
         type="button"
-        class={selected ? "nbg-skip nbg-chosen" : "nbg-skip"}
+        class={isSelected ? "nbg-skip nbg-chosen" : "nbg-skip"}
         data-key={edge.key}
         tabIndex={-1}
-        aria-pressed={selected}
+        aria-pressed={isSelected}
         aria-label={label}
         title={label}
         style={{ left: px(labelPosition.x), top: px(labelPosition.y) }}
@@ -123,9 +125,9 @@ function SkipConnection({
         <span
           class="nbg-skip-operator"
           aria-hidden="true"
-          style={{ left: px(end.x), top: px(end.y) }}
+          style={{ left: px(endLabelPosition.x), top: px(endLabelPosition.y) }}
         >
-          {edge.skip}
+          {edge.skipOperator}
         </span>
       )}
     </>

@@ -7,13 +7,13 @@ import type { Camera } from "../../state.ts";
 import { useViews, ViewsContext } from "../context.ts";
 import { px } from "../layout.ts";
 import {
-  createGestures,
+  createGestureHandlers,
   fitCamera,
   initialCamera,
   overflows,
   reveal,
-  type Scene,
   type Size,
+  type ViewportState,
   windowHeight,
   zoomAt,
 } from "./camera.ts";
@@ -21,7 +21,12 @@ import { EdgeLines } from "./edge_lines.tsx";
 import { graphLayout } from "./graph_layout.ts";
 import { neighbour } from "./key_navigation.ts";
 import { Minimap } from "./minimap.tsx";
-import { type GraphNode, initiallyOpen, moduleTree, openAround } from "./module_graph.ts";
+import {
+  type GraphNode,
+  initiallyOpenGroups,
+  moduleTree,
+  openGroupsAround,
+} from "./module_graph.ts";
 import { ModuleLayers } from "./module_layers.tsx";
 import type { ModuleGroup, ModuleTree } from "./module_tree.ts";
 import { NodeView } from "./node.tsx";
@@ -31,7 +36,7 @@ import { openAllGroups, openGroup } from "./repeated_blocks.ts";
 /** Nodes smaller than this, and smaller than initially, show only their names as blocks, without pictures. */
 const MIN_PICTURE_SIDE = 54;
 /** Below `side` pixels names have no room: nodes show pictures again if there are at most `most` of them. */
-const TINY = { side: 30, most: 64 };
+const TINY_NODE_LIMITS = { side: 30, most: 64 };
 /** Below this zoom, 12-pixel captions would be smaller than 11 pixels: only names are shown, and kept at that size. */
 const MIN_CAPTION_ZOOM = 11 / 12;
 /** Below this zoom, the stacked names of nested modules would touch. */
@@ -67,10 +72,10 @@ export function GraphView({ network }: { network: Network }) {
   const plan = state.plan.value;
   if (plan === null || width.value === 0) return null;
   const tree = moduleTree(plan, network);
-  const chosen = state.openGroups.value ?? initiallyOpen(tree);
+  const chosen = state.openGroups.value ?? initiallyOpenGroups(tree);
   const sought = state.searchedLayer.value;
   const open = useMemo(
-    () => (sought === null ? chosen : openAround(tree, chosen, sought)),
+    () => (sought === null ? chosen : openGroupsAround(tree, chosen, sought)),
     [tree, chosen, sought],
   );
   useEffect(() => {
@@ -80,27 +85,30 @@ export function GraphView({ network }: { network: Network }) {
       state.searchedLayer.value = null;
     });
   }, [state, sought, open]);
-  return <GraphWindow tree={tree} open={open} placement={graphLayout(tree, open)} />;
+  return <GraphWindow tree={tree} openGroups={open} layout={graphLayout(tree, open)} />;
 }
 
 function GraphWindow(props: {
   tree: ModuleTree;
-  open: ReadonlySet<string>;
-  placement: GraphLayout;
+  openGroups: ReadonlySet<string>;
+  layout: GraphLayout;
 }) {
-  const { tree, open, placement } = props;
+  const { tree, openGroups, layout } = props;
   const views = useViews();
   const { state } = views;
   const element = useRef<HTMLDivElement>(null);
   const { value: width } = views.width;
   const heightOf = (size: GraphLayout): number =>
     windowHeight(size, width, views.contentHeight.value);
-  const view = { width, height: heightOf(placement) };
-  const camera = state.graphCamera.value ?? initialCamera(placement, view);
-  const scene = useRef<Scene>({ camera, size: placement, view });
-  scene.current = { camera, size: placement, view };
-  const handlers = useMemo(() => createGestures(() => scene.current, state.graphCamera), [state]);
-  const beyond = overflows(camera, placement, view);
+  const viewport = { width, height: heightOf(layout) };
+  const camera = state.graphCamera.value ?? initialCamera(layout, viewport);
+  const scene = useRef<ViewportState>({ camera, graphSize: layout, viewport });
+  scene.current = { camera, graphSize: layout, viewport };
+  const handlers = useMemo(
+    () => createGestureHandlers(() => scene.current, state.graphCamera),
+    [state],
+  );
+  const beyond = overflows(camera, layout, viewport);
   const settledZoom = useSettledZoom(camera.zoom);
   // Inside the graph, a CSS pixel is scaled by `zoom`; pictures are still drawn in device pixels.
   const inner = useMemo(
@@ -108,7 +116,7 @@ function GraphWindow(props: {
     [views, settledZoom],
   );
 
-  const { nodes } = placement;
+  const { nodes } = layout;
   const chosen = nodeOfValue(nodes, state.selected.value?.layer);
   const stop = chosen ?? nodes[0];
   const focus = useRef(false);
@@ -128,30 +136,34 @@ function GraphWindow(props: {
   };
   /** Open or close a group; the node `from` stays in place on screen. */
   const toggle = (id: string, from: PlacedNode): void => {
-    const next = open.has(id)
-      ? new Set([...open].filter((one) => one !== id))
-      : openGroup(tree, open, id);
+    const next = openGroups.has(id)
+      ? new Set([...openGroups].filter((one) => one !== id))
+      : openGroup(tree, openGroups, id);
     const there = graphLayout(tree, next);
-    const all = initialCamera(there, { ...view, height: heightOf(there) });
+    const all = initialCamera(there, { ...viewport, height: heightOf(there) });
     const inside = tree.items.find(({ groups }) => groups.some((group) => group.id === id));
-    const to = nodeOfValue(there.nodes, inside?.stage?.key);
+    const to = nodeOfValue(there.nodes, inside?.stage?.valueKey);
     batch(() => {
       state.openGroups.value = next;
-      const far = all.zoom < Math.min(MIN_OPENED_ZOOM, camera.zoom) || overflows(all, there, view);
+      const far =
+        all.zoom < Math.min(MIN_OPENED_ZOOM, camera.zoom) || overflows(all, there, viewport);
       if (to && (state.graphCamera.peek() !== null || far)) {
         const { zoom } = camera;
         const x = camera.x + (from.x - to.x) * zoom;
         const stays = { zoom, x, y: camera.y + (from.y - to.y) * zoom };
         // If the graph now overflows the window, move the opened group into view.
-        state.graphCamera.value = overflows(all, there, view)
-          ? reveal(stays, view, groupBounds(there, id))
+        state.graphCamera.value = overflows(all, there, viewport)
+          ? reveal(stays, viewport, groupBounds(there, id))
           : stays;
       }
     });
     focus.current = element.current?.contains(document.activeElement) ?? false;
   };
   /** Open a closed module, or one of the repeated blocks of a node. */
-  const openBlock = (placed: PlacedNode, block = nextBlock(tree, open, placed.node)): void => {
+  const openBlock = (
+    placed: PlacedNode,
+    block = blockToOpen(tree, openGroups, placed.node),
+  ): void => {
     if (block === undefined) return;
     state.selected.value = { layer: block.value.key, channel: null };
     toggle(block.group.id, placed);
@@ -168,7 +180,7 @@ function GraphWindow(props: {
     const from = nodes.find(({ node }) => node.id === id);
     if (from === undefined || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey)
       return;
-    const to = neighbour(placement, from, event.key);
+    const to = neighbour(layout, from, event.key);
     const around = from.node.groups.at(-1);
     if (to) {
       select(to);
@@ -184,7 +196,7 @@ function GraphWindow(props: {
   const onFocusIn = (event: FocusEvent): void => {
     const id = (event.target as Element).closest("[data-node]")?.getAttribute("data-node");
     const box = nodes.find(({ node }) => node.id === id);
-    const next = box && reveal(camera, view, box);
+    const next = box && reveal(camera, viewport, box);
     if (next && next !== camera) state.graphCamera.value = next;
   };
   // Move a layer that was selected elsewhere, from Python or by the search field, into view.
@@ -192,22 +204,23 @@ function GraphWindow(props: {
   // biome-ignore lint/correctness/useExhaustiveDependencies: only another choice moves the window
   useEffect(() => {
     const seen = state.graphCamera.peek();
-    const next = chosen && seen && reveal(seen, view, chosen);
+    const next = chosen && seen && reveal(seen, viewport, chosen);
     if (next && next !== seen) state.graphCamera.value = next;
   }, [wanted]);
 
   const far =
     NODE_SIDE * camera.zoom < MIN_PICTURE_SIDE &&
-    camera.zoom < 0.97 * initialCamera(placement, view).zoom;
-  const tiny = NODE_SIDE * camera.zoom < TINY.side;
-  const shows = tiny && nodes.length > TINY.most ? "nothing" : far && !tiny ? "name" : "picture";
+    camera.zoom < 0.97 * initialCamera(layout, viewport).zoom;
+  const tiny = NODE_SIDE * camera.zoom < TINY_NODE_LIMITS.side;
+  const shows =
+    tiny && nodes.length > TINY_NODE_LIMITS.most ? "nothing" : far && !tiny ? "name" : "picture";
   const words = far ? "blocks" : camera.zoom < MIN_CAPTION_ZOOM ? "names" : "all";
   const visible = ({ x, y, width, height }: PlacedNode): boolean => {
     const left = camera.x + x * camera.zoom;
     const top = camera.y + y * camera.zoom;
     const right = left + width * camera.zoom;
     const bottom = top + height * camera.zoom;
-    return right > 0 && bottom > 0 && left < view.width && top < view.height;
+    return right > 0 && bottom > 0 && left < viewport.width && top < viewport.height;
   };
   return (
     <div class="nbg-graph">
@@ -216,7 +229,7 @@ function GraphWindow(props: {
         class={`nbg-window ${state.graphCamera.value === null ? "" : "nbg-moved"} ${beyond ? "nbg-beyond" : ""}`}
         role="group"
         aria-label="Network as a graph, from input to output"
-        style={{ height: px(view.height) }}
+        style={{ height: px(viewport.height) }}
         onKeyDown={onKeyDown}
         onFocusIn={onFocusIn}
         {...handlers}
@@ -225,14 +238,10 @@ function GraphWindow(props: {
           class="nbg-sheet"
           data-words={words}
           data-nested={camera.zoom >= MIN_NESTED_ZOOM ? "" : undefined}
-          style={sheetStyle(camera, placement)}
+          style={cameraStyle(camera, layout)}
         >
-          <EdgeLines
-            placement={placement}
-            zoom={camera.zoom}
-            selected={state.selected.value?.layer}
-          />
-          {placement.brackets.map(({ group, x, y, width, hasName }) => (
+          <EdgeLines layout={layout} zoom={camera.zoom} selectedKey={state.selected.value?.layer} />
+          {layout.brackets.map(({ group, x, y, width, hasName }) => (
             <button
               type="button"
               class={group.title === group.module ? "nbg-bracket" : "nbg-bracket nbg-nested"}
@@ -254,30 +263,36 @@ function GraphWindow(props: {
             {nodes.map((placed) => (
               <NodeView
                 key={placed.node.id}
-                placed={placed}
+                placedNode={placed}
                 isSelected={placed === chosen}
                 isTabStop={placed === stop}
                 isVisible={visible(placed)}
                 detail={shows}
                 select={select}
-                enter={enter}
+                openNode={enter}
               />
             ))}
           </ViewsContext.Provider>
         </div>
       </div>
-      <GraphTools tree={tree} open={open} placement={placement} camera={camera} view={view}>
+      <GraphToolbar
+        tree={tree}
+        openGroups={openGroups}
+        layout={layout}
+        camera={camera}
+        viewport={viewport}
+      >
         {beyond && (
           <Minimap
-            placement={placement}
+            layout={layout}
             camera={camera}
-            view={view}
-            move={(next) => {
+            viewport={viewport}
+            setCamera={(next) => {
               state.graphCamera.value = next;
             }}
           />
         )}
-      </GraphTools>
+      </GraphToolbar>
       {chosen?.node.kind === "group" && (
         <ModuleLayers node={chosen.node} openBlock={(block) => openBlock(chosen, block)} />
       )}
@@ -286,13 +301,13 @@ function GraphWindow(props: {
 }
 
 /** The repeated block that a node opens: the one next to the open block, else the first. */
-function nextBlock(
+function blockToOpen(
   { repeatedBlocks }: ModuleTree,
-  open: ReadonlySet<string>,
+  openGroups: ReadonlySet<string>,
   { blocks }: GraphNode,
 ) {
   const fold = repeatedBlocks.get(blocks[0]?.group.id ?? "") ?? [];
-  const opened = fold.findIndex(({ id }) => open.has(id));
+  const opened = fold.findIndex(({ id }) => openGroups.has(id));
   const before = fold.findIndex(({ id }) => id === blocks[0]?.group.id) < opened;
   return before ? blocks.at(-1) : blocks[0];
 }
@@ -305,7 +320,7 @@ function bracketTitle({ repeatedBlocks }: ModuleTree, group: ModuleGroup): strin
     : `${group.title} · one of ${fold.length} identical blocks`;
 }
 
-const sheetStyle = ({ zoom, x, y }: Camera, { width, height }: GraphLayout) => ({
+const cameraStyle = ({ zoom, x, y }: Camera, { width, height }: GraphLayout) => ({
   width: px(width),
   height: px(height),
   transform: `translate(${x}px, ${y}px) scale(${zoom})`,
@@ -324,18 +339,18 @@ function useSettledZoom(zoom: number) {
   return settledZoom;
 }
 
-function GraphTools(props: {
+function GraphToolbar(props: {
   tree: ModuleTree;
-  open: ReadonlySet<string>;
-  placement: GraphLayout;
+  openGroups: ReadonlySet<string>;
+  layout: GraphLayout;
   camera: Camera;
-  view: Size;
+  viewport: Size;
   children: ComponentChildren;
 }) {
-  const { tree, open, placement, camera, view, children } = props;
+  const { tree, openGroups, layout, camera, viewport, children } = props;
   const { state } = useViews();
   const zoom = (by: number): void => {
-    state.graphCamera.value = zoomAt(camera, by, view.width / 2, view.height / 2);
+    state.graphCamera.value = zoomAt(camera, by, viewport.width / 2, viewport.height / 2);
   };
   const all = openAllGroups(tree);
   const hasPython = state.plan.value?.layers.some(({ python }) => python !== "") ?? false;
@@ -359,16 +374,18 @@ function GraphTools(props: {
   };
   return (
     <div class="nbg-graph-tools" role="toolbar" aria-label="Graph">
-      {all.size > 0 && button("Open all", "Open all modules", set(all), open.size === all.size)}
-      {all.size > 0 && button("Close all", "Close all modules", set(new Set()), open.size === 0)}
+      {all.size > 0 &&
+        button("Open all", "Open all modules", set(all), openGroups.size === all.size)}
+      {all.size > 0 &&
+        button("Close all", "Close all modules", set(new Set()), openGroups.size === 0)}
       {button("−", "Zoom out", () => zoom(1 / 1.25))}
       {button("+", "Zoom in", () => zoom(1.25))}
       {button("Fit", "Fit the whole graph", () => {
-        const [whole, first] = [fitCamera(placement, view), initialCamera(placement, view)];
+        const [whole, first] = [fitCamera(layout, viewport), initialCamera(layout, viewport)];
         state.graphCamera.value = whole.zoom === first.zoom ? null : whole;
       })}
       <span class="nbg-second nbg-graph-hint">
-        {tree.groups.length > open.size && "stacked outline: closed module · "}
+        {tree.groups.length > openGroups.size && "stacked outline: closed module · "}
         {hasPython && "dashed outline: computed in Python · "}
         drag to pan, Ctrl/⌘ + wheel to zoom
       </span>

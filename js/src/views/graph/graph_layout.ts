@@ -15,9 +15,9 @@ import {
   type GraphLayout,
   type GroupBracket,
   isMerge,
-  LIST_SIZE,
+  LISTED_NODE_SIZE,
   MAX_CAPTION_WIDTH,
-  NAME_SIZE,
+  NODE_NAME_METRICS,
   NODE_SIDE,
   type NodeBox,
   OPERATOR_SIZE,
@@ -30,18 +30,18 @@ const stepWidth = (node: GraphNode): number => 14 + 6.6 * node.title.length;
 const layoutCache = new WeakMap<ModuleTree, Map<string, GraphLayout>>();
 
 /** The layout for a set of open groups, cached. */
-export function graphLayout(tree: ModuleTree, open: ReadonlySet<string>): GraphLayout {
+export function graphLayout(tree: ModuleTree, openGroups: ReadonlySet<string>): GraphLayout {
   const known = layoutCache.get(tree) ?? new Map<string, GraphLayout>();
   layoutCache.set(tree, known);
-  const name = JSON.stringify([...open].sort());
-  const found = known.get(name) ?? computeLayout(buildGraph(tree, open));
+  const name = JSON.stringify([...openGroups].sort());
+  const found = known.get(name) ?? computeLayout(buildGraph(tree, openGroups));
   known.set(name, found);
   return found;
 }
 
 /** Place nodes and edges; the target is a graph a bit over half as tall as wide, which suits a notebook. */
-function computeLayout(picture: NodeGraph): GraphLayout {
-  const { boxes, routes } = createBoxes(picture);
+function computeLayout(graph: NodeGraph): GraphLayout {
+  const { boxes, routes } = createBoxes(graph);
   const incoming = new Map(boxes.map((box) => [box, routes.filter((way) => way.to === box)]));
   const outgoing = new Map(boxes.map((box) => [box, routes.filter((way) => way.from === box)]));
   const flow: FlowGraph = {
@@ -62,8 +62,9 @@ function computeLayout(picture: NodeGraph): GraphLayout {
   const size = assignCoordinates(flow, best.shift);
   const parts = boxes.flatMap(({ node }) => (node.kind === "merge" ? [] : nameParts(node.title)));
   const minReadableZoom =
-    (Math.max(...parts.map((part) => part.length)) * NAME_SIZE.letter) / NAME_SIZE.width;
-  return { ...createLayout(flow, picture), ...size, minReadableZoom };
+    (Math.max(...parts.map((part) => part.length)) * NODE_NAME_METRICS.letter) /
+    NODE_NAME_METRICS.width;
+  return { ...createLayout(flow, graph), ...size, minReadableZoom };
 }
 
 interface FlowGraph {
@@ -76,7 +77,7 @@ interface FlowGraph {
   readonly isUShaped: boolean;
 }
 
-const sideOf = ({ nchw }: Value): number => Math.max(...nchw.slice(2));
+const longestSide = ({ nchw }: Value): number => Math.max(...nchw.slice(2));
 
 /**
  * For each node, how often the largest picture's resolution is halved. A value that is not a picture (tokens,
@@ -98,12 +99,12 @@ function resolutionLevels({ nodes, edges }: NodeGraph): number[] {
     pictured.set(id, kind === "input" || (maps && (made || before)));
   }
   const pictures = nodes.filter(({ id }) => pictured.get(id));
-  const largest = Math.max(...pictures.map(({ value }) => sideOf(value)));
+  const largest = Math.max(...pictures.map(({ value }) => longestSide(value)));
   const levels = new Map<string, number>();
   for (const { id, value } of nodes) {
-    const own = Math.round(Math.log2(largest / sideOf(value)));
+    const own = Math.round(Math.log2(largest / longestSide(value)));
     const source = edges.find(({ to, from }) => to === id && levels.has(from))?.from ?? "";
-    const stays = !pictured.get(id) && sideOf(value) > 1;
+    const stays = !pictured.get(id) && longestSide(value) > 1;
     levels.set(id, (stays ? levels.get(source) : undefined) ?? own);
   }
   return [...levels.values()];
@@ -111,7 +112,7 @@ function resolutionLevels({ nodes, edges }: NodeGraph): number[] {
 
 /** Steps (pools, resampling) between two nodes are drawn on the edge; all other nodes get a box. */
 function createBoxes({ nodes, edges }: NodeGraph): { boxes: NodeBox[]; routes: EdgeRoute[] } {
-  const sides = nodes.map(({ value }) => sideOf(value));
+  const sides = nodes.map(({ value }) => longestSide(value));
   const levels = resolutionLevels({ nodes, edges });
   const shown = levels.filter((_, i) => nodes[i]?.kind !== "step");
   const rows = [...new Set(shown)].sort((a, b) => a - b);
@@ -125,7 +126,7 @@ function createBoxes({ nodes, edges }: NodeGraph): { boxes: NodeBox[]; routes: E
     boxes.set(node.id, {
       node,
       ...size,
-      ...(listed && LIST_SIZE),
+      ...(listed && LISTED_NODE_SIZE),
       row,
       rank: 0,
       lane: 0,
@@ -196,10 +197,13 @@ function captionExtent(box: NodeBox): { left: number; right: number; below: numb
 }
 
 /**
- * Assign each box its coordinates; `shift` is the fraction of its width by which a node is right of the one above or
- * below.
+ * Assign each box its coordinates; `shiftFraction` is the fraction of its width by which a node is right of the one
+ * above or below.
  */
-function assignCoordinates(flow: FlowGraph, shift: number): { width: number; height: number } {
+function assignCoordinates(
+  flow: FlowGraph,
+  shiftFraction: number,
+): { width: number; height: number } {
   const { boxes, incoming, isUShaped } = flow;
   const lanes = new Map<string, NodeBox>();
   for (const box of [...boxes].sort((a, b) => a.rank - b.rank)) {
@@ -208,10 +212,11 @@ function assignCoordinates(flow: FlowGraph, shift: number): { width: number; hei
       const onIt = Math.max(0, ...steps.map(stepWidth));
       const small = isMerge(box) || isMerge(from);
       const gap = Math.max(onIt > 0 ? onIt + 30 : 0, small ? GAPS.small : GAPS.across);
-      const least = edge.skip ? GAPS.skip : gap;
+      const least = edge.skipOperator ? GAPS.skip : gap;
       if (from.row === box.row || !isUShaped) box.x = Math.max(box.x, rightEdge(from) + least);
-      else if (isMerge(box)) box.x = Math.max(box.x, from.x + from.width * shift - box.width / 2);
-      else box.x = Math.max(box.x, from.x + Math.min(from.width * shift, from.width - 20));
+      else if (isMerge(box))
+        box.x = Math.max(box.x, from.x + from.width * shiftFraction - box.width / 2);
+      else box.x = Math.max(box.x, from.x + Math.min(from.width * shiftFraction, from.width - 20));
     }
     const lane = `${box.row} ${box.lane}`;
     const last = lanes.get(lane);
@@ -224,7 +229,7 @@ function assignCoordinates(flow: FlowGraph, shift: number): { width: number; hei
     }
     lanes.set(lane, box);
   }
-  compactUFoot(flow, shift);
+  compactUBottom(flow, shiftFraction);
   const left = Math.min(...boxes.map((box) => box.x - captionExtent(box).left));
   for (const box of boxes) box.x -= left;
   const bottom = assignRows(flow);
@@ -239,13 +244,16 @@ function assignCoordinates(flow: FlowGraph, shift: number): { width: number; hei
  * Move a node whose only consumer is far right closer to that consumer, while its source stays above it: the foot of a
  * U.
  */
-function compactUFoot({ boxes, incoming, outgoing, isUShaped }: FlowGraph, shift: number): void {
+function compactUBottom(
+  { boxes, incoming, outgoing, isUShaped }: FlowGraph,
+  shiftFraction: number,
+): void {
   if (!isUShaped) return;
   for (const box of [...boxes].reverse()) {
     const [way, ...others] = outgoing.get(box) ?? [];
     const alone = boxes.every((one) => one === box || one.row !== box.row);
     if (way === undefined || others.length > 0 || !alone || way.to.row >= box.row) continue;
-    const wanted = way.to.x + way.to.width / 2 - box.width * Math.max(0.5, 1 - shift);
+    const wanted = way.to.x + way.to.width / 2 - box.width * Math.max(0.5, 1 - shiftFraction);
     const above = incoming.get(box)?.map(({ from }) => rightEdge(from) - 26) ?? [];
     box.x = Math.max(box.x, Math.min(wanted, ...above));
   }
@@ -283,8 +291,8 @@ function assignRows({ boxes, routes, isUShaped }: FlowGraph): number {
 }
 
 /** The height above a lane's pictures: the arches of skip connections, then the names of open groups. */
-function headroom(lane: readonly NodeBox[], ways: readonly EdgeRoute[]): number {
-  const arches = skipArches(lane, ways);
+function headroom(lane: readonly NodeBox[], routes: readonly EdgeRoute[]): number {
+  const arches = skipArches(lane, routes);
   const depth = Math.max(...lane.map((box) => box.node.groups.length));
   return (
     depth * GAPS.bracket +
@@ -297,8 +305,11 @@ function headroom(lane: readonly NodeBox[], ways: readonly EdgeRoute[]): number 
  * The routes that pass over other nodes of their lane, and their arch levels: a longer route is above the ones within
  * it.
  */
-function skipArches(lane: readonly NodeBox[], ways: readonly EdgeRoute[]): Map<EdgeRoute, number> {
-  const over = ways.filter(
+function skipArches(
+  lane: readonly NodeBox[],
+  routes: readonly EdgeRoute[],
+): Map<EdgeRoute, number> {
+  const over = routes.filter(
     ({ from, to }) =>
       lane.includes(from) &&
       lane.includes(to) &&
@@ -317,7 +328,7 @@ function skipArches(lane: readonly NodeBox[], ways: readonly EdgeRoute[]): Map<E
 /** The nodes, lines and brackets, once every box has its coordinates. */
 function createLayout(
   { boxes, routes }: FlowGraph,
-  picture: NodeGraph,
+  graph: NodeGraph,
 ): Omit<GraphLayout, "width" | "height" | "minReadableZoom"> {
   const lanes = new Map<string, NodeBox[]>();
   for (const box of boxes) {
@@ -364,7 +375,7 @@ function createLayout(
         return !borne.has(name) && borne.add(name);
       }),
     );
-  const order = new Map(picture.nodes.map((node, i) => [node.id, i]));
+  const order = new Map(graph.nodes.map((node, i) => [node.id, i]));
   const nodes = [...pictures, ...onLines];
   nodes.sort((a, b) => (order.get(a.node.id) ?? 0) - (order.get(b.node.id) ?? 0));
   return {
@@ -376,10 +387,12 @@ function createLayout(
 
 function groupBrackets(
   lane: readonly NodeBox[],
-  arches: ReadonlyMap<EdgeRoute, number>,
-  first: ReadonlyMap<ModuleGroup, GraphNode>,
+  archHeights: ReadonlyMap<EdgeRoute, number>,
+  firstNodes: ReadonlyMap<ModuleGroup, GraphNode>,
 ): GroupBracket[] {
-  const over = [...arches].flatMap(([way, y]) => (lane.includes(way.from) ? y - GAPS.word : []));
+  const over = [...archHeights].flatMap(([way, y]) =>
+    lane.includes(way.from) ? y - GAPS.word : [],
+  );
   const top = Math.min(laneTop(lane), ...over);
   const depth = Math.max(...lane.map((box) => box.node.groups.length));
   const found = new Map<ModuleGroup, GroupBracket>();
@@ -387,7 +400,7 @@ function groupBrackets(
     for (const [i, group] of node.groups.entries()) {
       const start = found.get(group)?.x ?? x;
       const y = top - (depth - i) * GAPS.bracket;
-      const hasName = found.get(group)?.hasName || node === first.get(group);
+      const hasName = found.get(group)?.hasName || node === firstNodes.get(group);
       found.set(group, { group, x: start, y, width: x + width - start, hasName });
     }
   }

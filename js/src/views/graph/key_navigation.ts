@@ -15,7 +15,9 @@ export function neighbour(
     map.set(at, [...(map.get(at) ?? []), node]);
   };
   // The main path first, skip connections last.
-  for (const line of [...lines].sort((a, b) => a.edge.skip.length - b.edge.skip.length)) {
+  for (const line of [...lines].sort(
+    (a, b) => a.edge.skipOperator.length - b.edge.skipOperator.length,
+  )) {
     const way = [line.from, ...line.steps, line.to];
     for (const [i, node] of way.slice(1).entries()) {
       const last = way[i];

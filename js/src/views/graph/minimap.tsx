@@ -5,24 +5,29 @@ import { centerCamera, type Size } from "./camera.ts";
 import type { GraphLayout } from "./node_boxes.ts";
 
 /** The most CSS pixels of the minimap. */
-const ROOM = { width: 200, height: 60 };
+const MAX_MINIMAP_SIZE = { width: 200, height: 60 };
 
 export function Minimap(props: {
-  placement: GraphLayout;
+  layout: GraphLayout;
   camera: Camera;
-  view: Size;
-  move: (camera: Camera) => void;
+  viewport: Size;
+  setCamera: (camera: Camera) => void;
 }) {
-  const { placement, camera, view, move } = props;
-  const { width, height, nodes } = placement;
-  const scale = Math.min(ROOM.width / width, ROOM.height / height);
+  const { layout, camera, viewport, setCamera } = props;
+  const { width, height, nodes } = layout;
+  const scale = Math.min(MAX_MINIMAP_SIZE.width / width, MAX_MINIMAP_SIZE.height / height);
   const go = (event: PointerEvent): void => {
     if (event.buttons !== 1) return;
     const map = event.currentTarget as Element;
     const box = map.getBoundingClientRect();
     map.setPointerCapture(event.pointerId);
-    move(
-      centerCamera(camera, view, (event.clientX - box.x) / scale, (event.clientY - box.y) / scale),
+    setCamera(
+      centerCamera(
+        camera,
+        viewport,
+        (event.clientX - box.x) / scale,
+        (event.clientY - box.y) / scale,
+      ),
     );
   };
   const { zoom } = camera;
@@ -44,8 +49,8 @@ export function Minimap(props: {
         class="nbg-here"
         x={-camera.x / zoom}
         y={-camera.y / zoom}
-        width={view.width / zoom}
-        height={view.height / zoom}
+        width={viewport.width / zoom}
+        height={viewport.height / zoom}
       />
     </svg>
   );

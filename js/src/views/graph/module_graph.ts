@@ -18,10 +18,10 @@ export interface GraphNode {
   /** The open groups around the node, outermost first. */
   readonly groups: readonly ModuleGroup[];
   /** For a closed group, the group itself, or several repeated blocks, each with its output value. */
-  readonly blocks: readonly Block[];
+  readonly blocks: readonly ClosedBlock[];
 }
 
-export interface Block {
+export interface ClosedBlock {
   readonly group: ModuleGroup;
   readonly value: Value;
 }
@@ -32,7 +32,7 @@ export interface GraphEdge {
   /** Key of the tensor that the edge carries. */
   readonly key: string;
   /** For a skip connection, the merge operator at its end: "cat" or "+"; else "". */
-  readonly skip: string;
+  readonly skipOperator: string;
 }
 
 export interface NodeGraph {
@@ -40,12 +40,12 @@ export interface NodeGraph {
   readonly edges: readonly GraphEdge[];
 }
 
-const trees = new WeakMap<Network, ModuleTree>();
+const treesByNetwork = new WeakMap<Network, ModuleTree>();
 
 /** The edges between stages and inputs, and the modules around them; cached per network. */
 export function moduleTree(plan: PlanHeader, network: Network): ModuleTree {
-  const tree = trees.get(network) ?? buildTree(plan, network);
-  trees.set(network, tree);
+  const tree = treesByNetwork.get(network) ?? buildTree(plan, network);
+  treesByNetwork.set(network, tree);
   return tree;
 }
 
@@ -69,7 +69,7 @@ function buildTree(plan: PlanHeader, network: Network): ModuleTree {
   const modules = enclosingGroups(stages);
   const items: TreeItem[] = inputs.map((value) => ({ stage: null, value, groups: [], links: [] }));
   for (const [i, stage] of stages.entries()) {
-    const value = values.get(stage.key);
+    const value = values.get(stage.valueKey);
     if (value === undefined) continue;
     const keys = seen(stage.layers.flatMap((layer) => layer.inputs));
     const links = [...keys].map((key) => ({ from: producers.get(key) ?? 0, key }));
@@ -122,14 +122,14 @@ function enclosingGroups(stages: readonly Stage[]): ModuleGroup[][] {
 }
 
 // Networks of up to this many stages are fully open; larger ones start with about this many nodes.
-const MAX_ALL_OPEN = 12;
-const TARGET_NODES = 7;
+const MAX_FULLY_OPEN_STAGES = 12;
+const TARGET_NODE_COUNT = 7;
 
 /**
  * The groups that are open initially: as many levels as give about seven nodes, rather more than fewer. Repeated blocks
  * are closed.
  */
-export function initiallyOpen(tree: ModuleTree): ReadonlySet<string> {
+export function initiallyOpenGroups(tree: ModuleTree): ReadonlySet<string> {
   const { items, repeatedBlocks } = tree;
   const openTo = (depth: number): ReadonlySet<string> =>
     new Set(
@@ -140,42 +140,45 @@ export function initiallyOpen(tree: ModuleTree): ReadonlySet<string> {
     );
   const depths = Math.max(...items.map((item) => item.groups.length));
   const stages = items.filter((item) => item.stage !== null).length;
-  if (stages <= MAX_ALL_OPEN) return openTo(depths);
+  if (stages <= MAX_FULLY_OPEN_STAGES) return openTo(depths);
   const inputs = items.length - stages;
   let best: { cost: number; open: ReadonlySet<string> } = { cost: Infinity, open: new Set() };
   for (let depth = 0; depth <= depths; depth++) {
     const open = openTo(depth);
     const shown = new Set(nodeIds(tree, open)).size - inputs;
-    const cost = Math.max(Math.log(shown / TARGET_NODES), 1.5 * Math.log(TARGET_NODES / shown));
+    const cost = Math.max(
+      Math.log(shown / TARGET_NODE_COUNT),
+      1.5 * Math.log(TARGET_NODE_COUNT / shown),
+    );
     if (cost < best.cost) best = { cost, open };
   }
   return best.open;
 }
 
-const closedGroup = (item: TreeItem, open: ReadonlySet<string>): ModuleGroup | undefined =>
-  item.groups.find((group) => !open.has(group.id));
+const closedGroup = (item: TreeItem, openGroups: ReadonlySet<string>): ModuleGroup | undefined =>
+  item.groups.find((group) => !openGroups.has(group.id));
 
 /** The open groups, plus the ones that must be open for a layer to have its own node. */
-export function openAround(tree: ModuleTree, open: ReadonlySet<string>, layer: string) {
+export function openGroupsAround(tree: ModuleTree, openGroups: ReadonlySet<string>, layer: string) {
   const item = tree.items.find(({ stage }) => stage?.layers.some(({ name }) => name === layer));
-  return (item?.groups ?? []).reduce((all, { id }) => openGroup(tree, all, id), open);
+  return (item?.groups ?? []).reduce((all, { id }) => openGroup(tree, all, id), openGroups);
 }
 
 /** The node id of each item: its own, or the one of the closed group or the repeated blocks that contain it. */
-function nodeIds(tree: ModuleTree, open: ReadonlySet<string>): string[] {
-  const segments = closedSegments(tree, open);
+function nodeIds(tree: ModuleTree, openGroups: ReadonlySet<string>): string[] {
+  const segments = closedSegments(tree, openGroups);
   return tree.items.map((item) => {
-    const closed = closedGroup(item, open);
-    if (closed === undefined) return item.stage?.key ?? item.value.key;
+    const closed = closedGroup(item, openGroups);
+    if (closed === undefined) return item.stage?.valueKey ?? item.value.key;
     const [first, ...more] = segments.get(closed.id) ?? [];
     return first && more.length > 0 ? `${first.id} × ${1 + more.length}` : closed.id;
   });
 }
 
 /** Build the nodes, in call order, and the edges between them for a set of open groups. */
-export function buildGraph(tree: ModuleTree, open: ReadonlySet<string>): NodeGraph {
+export function buildGraph(tree: ModuleTree, openGroups: ReadonlySet<string>): NodeGraph {
   const { items, network } = tree;
-  const ids = nodeIds(tree, open);
+  const ids = nodeIds(tree, openGroups);
   const members = new Map<string, TreeItem[]>();
   for (const [i, item] of items.entries()) {
     const id = ids[i] ?? "";
@@ -190,19 +193,19 @@ export function buildGraph(tree: ModuleTree, open: ReadonlySet<string>): NodeGra
       const head = item.stage?.layers[0];
       const merges = head !== undefined && item.links.length > 1 && head.role === "merges";
       const skips = merges && source !== latest && (tree.readerCounts[source] ?? 0) > 1;
-      const skip = skips ? shortType(head) : "";
+      const skipOperator = skips ? shortType(head) : "";
       const name = `${from}\n${to}\n${key}`;
       // If a closed module both reads a value and adds it at its end, the graph shows one edge and no skip connection.
       const known = edges.get(name);
-      if (from !== to && (!known || (known.skip && !skip)))
-        edges.set(name, { from, to, key, skip });
+      if (from !== to && (!known || (known.skipOperator && !skipOperator)))
+        edges.set(name, { from, to, key, skipOperator });
     }
   }
   // If another value already connects two nodes, no skip connection is shown between them.
   const joined = new Set(
-    [...edges.values()].map((edge) => !edge.skip && `${edge.from}\n${edge.to}`),
+    [...edges.values()].map((edge) => !edge.skipOperator && `${edge.from}\n${edge.to}`),
   );
-  const closed = new Set(closedSegments(tree, open).keys());
+  const closed = new Set(closedSegments(tree, openGroups).keys());
   const lines = new Map<string, GraphEdge>();
   for (const edge of edges.values()) {
     const ends = `${edge.from}\n${edge.to}`;
@@ -216,7 +219,7 @@ export function buildGraph(tree: ModuleTree, open: ReadonlySet<string>): NodeGra
   const all = [...lines.values()];
   const single = network.inputs.length === 1;
   const nodes = [...members].map(([id, own]) => {
-    const node = buildNode(id, own, open, all);
+    const node = buildNode(id, own, openGroups, all);
     return node.kind === "input" && single ? { ...node, title: "Input" } : node;
   });
   return addOutputs({ nodes, edges: all }, network);
@@ -224,23 +227,24 @@ export function buildGraph(tree: ModuleTree, open: ReadonlySet<string>): NodeGra
 
 function buildNode(
   id: string,
-  own: readonly TreeItem[],
-  open: ReadonlySet<string>,
+  items: readonly TreeItem[],
+  openGroups: ReadonlySet<string>,
   edges: readonly GraphEdge[],
 ): GraphNode {
-  const stages = own.flatMap(({ stage }) => stage ?? []);
+  const stages = items.flatMap(({ stage }) => stage ?? []);
   const layers = stages.flatMap((stage) => stage.layers);
   const leaving = new Set(edges.filter((edge) => edge.from === id).map((edge) => edge.key));
   const last =
-    own.findLast(({ stage }) => stage?.layers.some(({ name }) => leaving.has(name))) ?? own.at(-1);
-  const [first] = own;
+    items.findLast(({ stage }) => stage?.layers.some(({ name }) => leaving.has(name))) ??
+    items.at(-1);
+  const [first] = items;
   if (first === undefined || last === undefined) throw new Error(`${id} stands for nothing`);
-  const groups = first.groups.filter((group) => open.has(group.id));
+  const groups = first.groups.filter((group) => openGroups.has(group.id));
   const common = { id, value: last.value, layers, stages, groups, blocks: [] };
   if (first.stage === null) return { ...common, kind: "input", title: id, value: first.value };
-  const blocks = new Map<ModuleGroup, Block>();
-  for (const item of own) {
-    const group = closedGroup(item, open);
+  const blocks = new Map<ModuleGroup, ClosedBlock>();
+  for (const item of items) {
+    const group = closedGroup(item, openGroups);
     if (group) blocks.set(group, { group, value: item.value });
   }
   if (blocks.size > 0) {
@@ -308,7 +312,7 @@ function addOutputs({ nodes, edges }: NodeGraph, { outputs, values }: Network): 
         groups: [],
         blocks: [],
       });
-      more.push({ from: maker.id, to: value.key, key, skip: "" });
+      more.push({ from: maker.id, to: value.key, key, skipOperator: "" });
     }
   }
   return { nodes: [...all.values()], edges: [...edges, ...more] };

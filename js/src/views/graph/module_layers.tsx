@@ -8,7 +8,7 @@ import type { Value } from "../../plan/schema.ts";
 import { useViews } from "../context.ts";
 import { useLayerHover } from "../layer_hover.ts";
 import { ValuePicture } from "../value_picture.tsx";
-import type { Block, GraphNode } from "./module_graph.ts";
+import type { ClosedBlock, GraphNode } from "./module_graph.ts";
 
 const TILE_SIDE = 84;
 /** Modules with more layers are opened instead of previewed. */
@@ -21,7 +21,7 @@ interface LayerTile {
   readonly open: () => void;
 }
 
-export function ModuleLayers(props: { node: GraphNode; openBlock: (block: Block) => void }) {
+export function ModuleLayers(props: { node: GraphNode; openBlock: (block: ClosedBlock) => void }) {
   const { node, openBlock } = props;
   const { state, network } = useViews();
   const values = network.value?.values;
@@ -86,7 +86,7 @@ function ModuleLayerTile({ value, title, type, open }: LayerTile) {
       }}
       onDblClick={open}
     >
-      <ValuePicture value={value} width={TILE_SIDE} height={TILE_SIDE} minTile={20} />
+      <ValuePicture value={value} width={TILE_SIDE} height={TILE_SIDE} minTileSide={20} />
       <span>
         <strong>{title}</strong> {type}
       </span>

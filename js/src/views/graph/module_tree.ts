@@ -12,7 +12,7 @@ export interface ModuleGroup {
 }
 
 /** A tensor that a stage reads from another stage, an input or a layer. */
-interface Link {
+interface TensorLink {
   readonly from: number;
   readonly key: string;
 }
@@ -22,7 +22,7 @@ export interface TreeItem {
   readonly stage: Stage | null;
   readonly value: Value;
   readonly groups: readonly ModuleGroup[];
-  readonly links: readonly Link[];
+  readonly links: readonly TensorLink[];
 }
 
 export interface ModuleTree {

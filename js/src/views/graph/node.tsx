@@ -1,7 +1,7 @@
 // One node of the graph: a picture with a caption, a closed module with a stacked edge, a merge operator, or a step on
 // an edge.
 
-import { contentsText, drawKind, imageShape } from "../../network/display_kind.ts";
+import { contentsText, displayStyle, imageShapeText } from "../../network/display_kind.ts";
 import type { Network } from "../../network/network.ts";
 import { pythonLayerOf } from "../../network/python_layers.ts";
 import { formatPlural } from "../../number_format.ts";
@@ -13,14 +13,14 @@ import { ImageRange } from "../image_range.tsx";
 import { useLayerHover } from "../layer_hover.ts";
 import { px } from "../layout.ts";
 import { LayerBadge } from "../parity.tsx";
-import { StageBar } from "../profile/cost_bar.tsx";
-import { breakable, StageLayers, shownLayer } from "../stage.tsx";
+import { StageCostBar } from "../profile/cost_bar.tsx";
+import { StageLayers, shownLayer, withWordBreaks } from "../stage.tsx";
 import { useEndpointSide, ValuePicture } from "../value_picture.tsx";
 import type { GraphNode } from "./module_graph.ts";
 import type { PlacedNode } from "./node_boxes.ts";
 
 interface NodeProps {
-  placed: PlacedNode;
+  placedNode: PlacedNode;
   isSelected: boolean;
   /** The node is the graph's tab stop. */
   isTabStop: boolean;
@@ -29,20 +29,24 @@ interface NodeProps {
   /** The level of detail; a node seen from far shows only its name. */
   detail: "picture" | "name" | "nothing";
   select: (placed: PlacedNode) => void;
-  enter: (placed: PlacedNode) => void;
+  openNode: (placed: PlacedNode) => void;
 }
 
-const KIND_CLASSES: Readonly<Partial<Record<GraphNode["kind"], string>>> = {
+const KIND_CSS_CLASSES: Readonly<Partial<Record<GraphNode["kind"], string>>> = {
   merge: "nbg-token",
   step: "nbg-token nbg-on-line",
   group: "nbg-stack",
 };
 
 /** The value of the selected layer if the node contains it; else the node's last value. */
-function shownValue(node: GraphNode, network: Network | null, selected: string | undefined): Value {
+function shownValue(
+  node: GraphNode,
+  network: Network | null,
+  selectedLayer: string | undefined,
+): Value {
   const [stage] = node.stages;
   if (node.kind !== "stage" || stage === undefined) return node.value;
-  return network?.values.get(shownLayer(stage, selected)) ?? node.value;
+  return network?.values.get(shownLayer(stage, selectedLayer)) ?? node.value;
 }
 
 /** "down2, 6 layers, closed: down2.5, 24 channels of 64×64". */
@@ -54,15 +58,15 @@ function ariaLabel({ kind, title, layers, blocks }: GraphNode, value: Value): st
 }
 
 export function NodeView(props: NodeProps) {
-  const { placed, isSelected, isTabStop, isVisible, detail, select, enter } = props;
+  const { placedNode, isSelected, isTabStop, isVisible, detail, select, openNode } = props;
   const { network, state } = useViews();
   const hovered = useLayerHover();
-  const { node, x, y, width, height } = placed;
+  const { node, x, y, width, height } = placedNode;
   const value = shownValue(node, network.value, state.selected.value?.layer);
   const share = useEndpointSide(value, height) / height;
   const sign = node.kind === "merge" || node.kind === "step";
   const python = node.kind !== "group" && pythonLayerOf(state.plan.value, value) !== undefined;
-  const kind = node.blocks.length > 1 ? "nbg-stack nbg-many" : KIND_CLASSES[node.kind];
+  const kind = node.blocks.length > 1 ? "nbg-stack nbg-many" : KIND_CSS_CLASSES[node.kind];
   const classes = [kind, isSelected && "nbg-chosen", python && "nbg-by-python"];
   return (
     <div
@@ -81,15 +85,15 @@ export function NodeView(props: NodeProps) {
         aria-pressed={isSelected}
         aria-label={ariaLabel(node, value) + (python ? ", computed in Python" : "")}
         tabIndex={isTabStop ? 0 : -1}
-        title={sign || detail !== "picture" ? `${node.title}, ${imageShape(value)}` : undefined}
-        onClick={() => select(placed)}
-        onDblClick={() => enter(placed)}
+        title={sign || detail !== "picture" ? `${node.title}, ${imageShapeText(value)}` : undefined}
+        onClick={() => select(placedNode)}
+        onDblClick={() => openNode(placedNode)}
       >
         {sign ? (
           <span>{node.title}</span>
         ) : detail === "name" ? (
           <span class="nbg-block-name" title={node.title}>
-            {breakable(node.title)}
+            {withWordBreaks(node.title)}
           </span>
         ) : (
           isVisible &&
@@ -98,26 +102,26 @@ export function NodeView(props: NodeProps) {
               value={value}
               width={width * share}
               height={height * share}
-              minTile={20}
+              minTileSide={20}
               showTopValues={node.kind === "output"}
             />
           )
         )}
       </button>
       {sign && <EditBadgeSlot layer={value.key} />}
-      {!sign && <StageBar layers={node.layers} />}
-      {!sign && <NodeCaption placed={placed} value={value} enter={enter} />}
+      {!sign && <StageCostBar layers={node.layers} />}
+      {!sign && <NodeCaption placedNode={placedNode} value={value} openNode={openNode} />}
     </div>
   );
 }
 
 function NodeCaption(props: {
-  placed: PlacedNode;
+  placedNode: PlacedNode;
   value: Value;
-  enter: (placed: PlacedNode) => void;
+  openNode: (placed: PlacedNode) => void;
 }) {
-  const { placed, value, enter } = props;
-  const { node, captionSide } = placed;
+  const { placedNode, value, openNode } = props;
+  const { node, captionSide } = placedNode;
   const { state } = useViews();
   const [stage] = node.stages;
   const own = node.layers.filter(({ python }) => python).length;
@@ -127,11 +131,11 @@ function NodeCaption(props: {
   return (
     <div class={`nbg-caption nbg-at-${captionSide}`}>
       <strong class="nbg-name" title={node.title}>
-        {breakable(node.title)}
+        {withWordBreaks(node.title)}
       </strong>
       <span class="nbg-named">
         {node.kind === "input" && node.title !== value.key && `${value.key} `}
-        {imageShape(value)}{" "}
+        {imageShapeText(value)}{" "}
         {node.kind === "group" ? (
           <EditBadgeSlot layer={value.key} layers={node.layers} />
         ) : (
@@ -145,7 +149,7 @@ function NodeCaption(props: {
           tabIndex={-1}
           aria-expanded="false"
           aria-label={`Open ${node.title} here`}
-          onClick={() => enter(placed)}
+          onClick={() => openNode(placedNode)}
         >
           <RightIcon />{" "}
           {node.blocks.length > 1
@@ -154,13 +158,13 @@ function NodeCaption(props: {
           {own > 0 && `, ${own} in Python`}
         </button>
       )}
-      {drawKind(value).isImage && (
+      {displayStyle(value).isImage && (
         <span class="nbg-node-range">
           <ImageRange value={value} />
         </span>
       )}
       {node.kind !== "group" && stage && (
-        <StageLayers stage={stage} shown={value.key} select={select} />
+        <StageLayers stage={stage} currentLayer={value.key} select={select} />
       )}
     </div>
   );

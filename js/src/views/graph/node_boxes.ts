@@ -1,17 +1,17 @@
 // The records that the layout works on: boxes of nodes and routes of edges. Lengths are CSS pixels at zoom 1.
-import { drawKind } from "../../network/display_kind.ts";
+import { displayStyle } from "../../network/display_kind.ts";
 import type { GraphEdge, GraphNode } from "./module_graph.ts";
 import type { ModuleGroup } from "./module_tree.ts";
 
 /** The side of the square that a node's picture fits in. */
 export const NODE_SIDE = 108;
 export const OPERATOR_SIZE = { width: 36, height: 24 };
-export const LIST_SIZE = { width: 172 };
+export const LISTED_NODE_SIZE = { width: 172 };
 export const CAPTION_SIZE = { below: 54, beside: 104, range: 34 };
 /**
  * For a name of 11 screen pixels: the width available for its longest part at zoom 1, and the width of a bold letter.
  */
-export const NAME_SIZE = { width: 130, letter: 6.8 };
+export const NODE_NAME_METRICS = { width: 130, letter: 6.8 };
 /**
  * The widest line of a caption below a node: the line starts at the node's left edge and may be wider than the node.
  */
@@ -41,7 +41,7 @@ export interface EdgeLine {
   /** The centre of a label on the edge, and the label's maximum length; steps are also placed here. */
   readonly labelPosition: { readonly x: number; readonly y: number; readonly room: number };
   /** The centre of a label at the edge's end. */
-  readonly end: { readonly x: number; readonly y: number };
+  readonly endLabelPosition: { readonly x: number; readonly y: number };
 }
 
 /** An open group's name over those of its nodes that are in one row. */
@@ -86,8 +86,9 @@ export interface EdgeRoute {
 }
 
 /** The offset, up and to the right, of the stacked edge behind a closed module. */
-const STACK = 7;
-export const stackOffset = ({ node }: NodeBox): number => (node.kind === "group" ? STACK : 0);
+const STACK_OFFSET = 7;
+export const stackOffset = ({ node }: NodeBox): number =>
+  node.kind === "group" ? STACK_OFFSET : 0;
 export const isMerge = (box: NodeBox): boolean => box.node.kind === "merge";
 export const rightEdge = (box: NodeBox): number => box.x + box.width;
 /** The height of a caption below a node; an image's caption includes its range. */
@@ -96,5 +97,5 @@ export const captionHeight = ({
   captionSide,
 }: Pick<NodeBox, "node" | "captionSide">): number =>
   captionSide === "below" || captionSide === "inset"
-    ? CAPTION_SIZE.below + (drawKind(node.value).isImage ? CAPTION_SIZE.range : 0)
+    ? CAPTION_SIZE.below + (displayStyle(node.value).isImage ? CAPTION_SIZE.range : 0)
     : 0;

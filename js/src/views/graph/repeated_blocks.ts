@@ -55,20 +55,24 @@ function parentOf(items: readonly TreeItem[], range: ItemRange | undefined, grou
  */
 function isRepeat(
   items: readonly TreeItem[],
-  before: ItemRange | undefined,
+  previousRange: ItemRange | undefined,
   range: ItemRange | undefined,
-  last: ModuleGroup,
+  previousGroup: ModuleGroup,
   group: ModuleGroup,
 ): boolean {
-  if (before === undefined || range === undefined || before[1] !== range[0]) return false;
+  if (previousRange === undefined || range === undefined || previousRange[1] !== range[0])
+    return false;
   const title = (one: ModuleGroup): string => one.title.replace(/\d+/g, "#");
   const reads = items
     .slice(...range)
-    .some(({ links }) => links.some(({ from }) => from >= before[0] && from < before[1]));
+    .some(({ links }) =>
+      links.some(({ from }) => from >= previousRange[0] && from < previousRange[1]),
+    );
   return (
-    title(last) === title(group) &&
+    title(previousGroup) === title(group) &&
     reads &&
-    blockSignature(items.slice(...before), last) === blockSignature(items.slice(...range), group)
+    blockSignature(items.slice(...previousRange), previousGroup) ===
+      blockSignature(items.slice(...range), group)
   );
 }
 
@@ -89,13 +93,13 @@ function blockSignature(items: readonly TreeItem[], { module }: ModuleGroup): st
 /** The adjacent closed blocks of each run, by block; at most one block of a run is open. */
 export function closedSegments(
   { repeatedBlocks }: ModuleTree,
-  open: ReadonlySet<string>,
+  openGroups: ReadonlySet<string>,
 ): Map<string, RepeatedBlocks> {
   const segments = new Map<string, RepeatedBlocks>();
   for (const blockRun of new Set(repeatedBlocks.values())) {
     let closed: ModuleGroup[] = [];
     for (const block of blockRun) {
-      if (open.has(block.id)) closed = [];
+      if (openGroups.has(block.id)) closed = [];
       else {
         closed.push(block);
         segments.set(block.id, closed);
@@ -105,10 +109,10 @@ export function closedSegments(
   return segments;
 }
 
-/** "denselayer2–6 × 5"; a single block has its name relative to the module `around`. */
-export function segmentTitle(segment: RepeatedBlocks, around: string): string {
+/** "denselayer2–6 × 5"; a single block has its name relative to the module `enclosingModule`. */
+export function segmentTitle(segment: RepeatedBlocks, enclosingModule: string): string {
   const [first = "", last = ""] = [segment[0], segment.at(-1)].map(
-    (group) => group && relativeName(group.module, around),
+    (group) => group && relativeName(group.module, enclosingModule),
   );
   if (segment.length < 2) return first;
   let same = 0;
@@ -120,11 +124,11 @@ export function segmentTitle(segment: RepeatedBlocks, around: string): string {
 /** The open groups plus one; an open block of the same run is closed. */
 export function openGroup(
   { repeatedBlocks }: ModuleTree,
-  open: ReadonlySet<string>,
+  openGroups: ReadonlySet<string>,
   id: string,
 ): ReadonlySet<string> {
   const others = new Set(repeatedBlocks.get(id)?.map((block) => block.id));
-  return new Set([...[...open].filter((one) => !others.has(one)), id]);
+  return new Set([...[...openGroups].filter((one) => !others.has(one)), id]);
 }
 
 /** Open all modules, and the first block of each run. */

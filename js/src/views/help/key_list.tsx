@@ -2,7 +2,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import { useViews } from "../context.ts";
 
-const KEYS: readonly (readonly [string, string])[] = [
+const KEYBOARD_SHORTCUTS: readonly (readonly [string, string])[] = [
   ["← →", "previous or next layer"],
   ["↑ ↓", "previous or next channel; in the graph, along its lines"],
   ["Space", "play or pause the source"],
@@ -35,7 +35,7 @@ export function KeyList() {
   return (
     <section class="nbg-keys" aria-label="Keys" ref={list}>
       <dl>
-        {KEYS.map(([key, text]) => (
+        {KEYBOARD_SHORTCUTS.map(([key, text]) => (
           <div key={key}>
             <dt>
               <kbd>{key}</kbd>

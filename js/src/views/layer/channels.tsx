@@ -2,7 +2,7 @@
 // bars.
 
 import type { ComponentProps } from "preact";
-import { contentsText, drawKind } from "../../network/display_kind.ts";
+import { contentsText, displayStyle } from "../../network/display_kind.ts";
 import { displayedValue } from "../../network/network.ts";
 import type { Value } from "../../plan/schema.ts";
 import { BarChart, NumberPicture } from "../bar_chart.tsx";
@@ -19,9 +19,9 @@ const BARS_SIZE = { height: 120, least: 3 };
 const PICTURE_SIZE = 200;
 
 export function LayerChannels(props: ComponentProps<typeof ChannelGrid>) {
-  const { value, channels, selected, width } = props;
+  const { value, channels, selectedChannel, width } = props;
   const network = useViews().network.value;
-  const { name } = drawKind(value);
+  const { name } = displayStyle(value);
   const length = value.nchw[1];
   if (value.shape.includes(0)) return null;
   if (name === "number") return <NumberPicture value={value} />;
@@ -37,12 +37,12 @@ export function LayerChannels(props: ComponentProps<typeof ChannelGrid>) {
           upright
           label={`${value.key}, ${contentsText(value)}`}
         />
-        <ElementRows value={value} channels={channels} selected={selected} />
+        <ElementRows value={value} channels={channels} selectedChannel={selectedChannel} />
       </>
     );
   }
   const pictured = network ? displayedValue(network, value) : value;
-  const shown = drawKind(pictured);
+  const shown = displayStyle(pictured);
   return (
     <>
       {shown.name === "classes" && pictured !== value && (
@@ -70,7 +70,7 @@ function ChannelsPicture({ value, side }: { value: Value; side: number }) {
           <ImageRange value={value} />
         </span>
       </h3>
-      <ValuePicture value={value} width={side} height={side} minTile={20} />
+      <ValuePicture value={value} width={side} height={side} minTileSide={20} />
     </section>
   );
 }

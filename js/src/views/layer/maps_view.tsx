@@ -1,15 +1,15 @@
 // The Maps view of a layer: all channels in a selectable order, one of them enlarged, and the layer's values.
 
 import { useEffect, useState } from "preact/hooks";
-import { channelCount, channelCountText, drawKind } from "../../network/display_kind.ts";
+import { channelCount, channelCountText, displayStyle } from "../../network/display_kind.ts";
 import { displayedValue, type Network, type Stage } from "../../network/network.ts";
 import { formatInteger } from "../../number_format.ts";
 import type { Layer, Value } from "../../plan/schema.ts";
 import type { ChannelOrder } from "../../state.ts";
-import { boundsOf, type Flag, flagOf } from "../channel_flags.ts";
+import { activationBounds, type ChannelFlag, flagOf } from "../channel_flags.ts";
 import { channelOrder, PAGE_SIZE } from "../channel_order.ts";
 import { Select } from "../choice.tsx";
-import { ColorMapSelect, RangeChoice } from "../color_controls.tsx";
+import { ColorMapSelect, RangeModeChoice } from "../color_controls.tsx";
 import { useStatistics, useViews } from "../context.ts";
 import { CompactFilters } from "../filters/compact_filters.tsx";
 import { stageKernels } from "../layer_weights.ts";
@@ -17,11 +17,15 @@ import { pictureSize } from "../layout.ts";
 import { Legend } from "../legend.tsx";
 import { Maps } from "../maps.tsx";
 import { Pagination } from "../pagination.tsx";
+import { ChannelInspector } from "./channel_inspector.tsx";
 import { LayerChannels } from "./channels.tsx";
-import { ChannelInspector } from "./inspector.tsx";
-import { LayerValues, SimilarChannels, useSimilarity } from "./values.tsx";
+import {
+  LayerHistogram,
+  SimilarChannels,
+  useChannelSimilarities,
+} from "./similarity_and_histogram.tsx";
 
-const ORDERS: readonly (readonly [ChannelOrder, string])[] = [
+const CHANNEL_ORDER_ITEMS: readonly (readonly [ChannelOrder, string])[] = [
   ["number", "Number"],
   ["mean", "Mean"],
   ["max", "Maximum"],
@@ -29,8 +33,8 @@ const ORDERS: readonly (readonly [ChannelOrder, string])[] = [
   ["similarity", "Similarity"],
 ];
 /** The filter on the shown channels. */
-type ShownChannels = "all" | "live" | Flag;
-const SHOWN_ITEMS: readonly (readonly [ShownChannels, string])[] = [
+type ShownChannelsMode = "all" | "live" | ChannelFlag;
+const SHOWN_CHANNELS_ITEMS: readonly (readonly [ShownChannelsMode, string])[] = [
   ["all", "All"],
   ["live", "Active"],
   ["dead", "Dead"],
@@ -42,41 +46,44 @@ export function MapsView(props: {
   stage: Stage | undefined;
   layer: Layer | undefined;
   /** Whether to render the rest of the view too, after the first paint of the channels. */
-  later: boolean;
+  hasPainted: boolean;
 }) {
-  const { network, value, stage, layer, later: hasPainted } = props;
+  const { network, value, stage, layer, hasPainted } = props;
   const views = useViews();
   const { state } = views;
   const statistics = useStatistics(value);
   const [asked, setPage] = useState(0);
-  const [which, setWhich] = useState<ShownChannels>("all");
+  const [which, setWhich] = useState<ShownChannelsMode>("all");
   const length = channelCount(value);
   const chosen = state.selected.value?.channel;
   const by = state.channelOrder.value;
   const plain = channelOrder(length, by, statistics);
   const channel = chosen ?? plain[0] ?? 0;
-  const similarities = useSimilarity(hasPainted || by === "similarity" ? value : null, channel);
-  const bounds = boundsOf(layer);
+  const similarities = useChannelSimilarities(
+    hasPainted || by === "similarity" ? value : null,
+    channel,
+  );
+  const bounds = activationBounds(layer);
   const flags = statistics?.channels.map((one) => flagOf(one, bounds)) ?? [];
   const flagged = flags.some((flag) => flag !== null);
   const order = (
     by === "similarity" ? channelOrder(length, by, statistics, similarities) : plain
   ).filter((one) => which === "all" || (flags[one] ?? "live") === which);
-  const { name, drawMode, isImage } = drawKind(value);
+  const { name, drawMode, isImage } = displayStyle(value);
   const vector = name === "bars";
   const pages = Math.ceil(order.length / PAGE_SIZE);
   const page = Math.min(asked, Math.max(0, pages - 1));
   const shown = order.slice(page * PAGE_SIZE, (page + 1) * PAGE_SIZE);
-  const compared =
+  const comparedChannels =
     state.comparedChannels.value?.layer === value.key ? state.comparedChannels.value.channels : [];
-  const pictured = drawKind(displayedValue(network, value)).isImage;
+  const pictured = displayStyle(displayedValue(network, value)).isImage;
   const colours = name === "maps" && length === 3 && !pictured;
   const wide = views.width.value >= 760;
   const presenting = state.isPresenting.value;
   const width = views.width.value - 48 - (wide ? 28 + (presenting ? 480 : 300) : 0);
   const plan = state.plan.value;
   const kernels = plan && stage && layer ? stageKernels(plan, network, stage) : null;
-  const own = kernels !== null && kernels.outputs === length ? kernels : null;
+  const own = kernels !== null && kernels.outputCount === length ? kernels : null;
   useEffect(() => {
     views.channelOrder.value = order;
   });
@@ -86,7 +93,7 @@ export function MapsView(props: {
         {name !== "number" && (
           <Select
             label="Sort"
-            items={ORDERS}
+            items={CHANNEL_ORDER_ITEMS}
             selected={state.channelOrder.value}
             choose={(by) => {
               state.channelOrder.value = by;
@@ -94,9 +101,11 @@ export function MapsView(props: {
           />
         )}
         {name !== "number" && (flagged || which !== "all") && (
-          <Select label="Show" items={SHOWN_ITEMS} selected={which} choose={setWhich} />
+          <Select label="Show" items={SHOWN_CHANNELS_ITEMS} selected={which} choose={setWhich} />
         )}
-        {drawMode !== undefined && !isImage && <RangeChoice curves={drawMode === "curves"} />}
+        {drawMode !== undefined && !isImage && (
+          <RangeModeChoice showsCurves={drawMode === "curves"} />
+        )}
         {drawMode !== undefined && drawMode !== "curves" && !isImage && <ColorMapSelect />}
         {drawMode !== undefined && (
           <Legend value={value} statistics={statistics} channel={channel} />
@@ -113,8 +122,8 @@ export function MapsView(props: {
             value={value}
             channels={shown}
             statistics={statistics}
-            selected={channel}
-            compared={compared}
+            selectedChannel={channel}
+            comparedChannels={comparedChannels}
             bounds={bounds}
             width={width}
           />
@@ -122,19 +131,22 @@ export function MapsView(props: {
           {hasPainted && (
             <>
               {colours && <RgbPicture value={value} />}
-              {pages > 1 && <Pagination page={page} pages={pages} go={setPage} />}
+              {pages > 1 && <Pagination page={page} pageCount={pages} go={setPage} />}
               {!presenting && (
                 <>
                   {own !== null && <CompactFilters kernels={own} order={shown} width={width} />}
                   {!vector && <SimilarChannels {...{ value, channel, width, similarities }} />}
-                  <LayerValues {...{ value, width, statistics }} />
+                  <LayerHistogram {...{ value, width, statistics }} />
                 </>
               )}
             </>
           )}
         </div>
         {hasPainted && (
-          <ChannelInspector {...{ value, statistics, channel, compared, order }} kernels={own} />
+          <ChannelInspector
+            {...{ value, statistics, channel, comparedChannels, channelOrder: order }}
+            kernels={own}
+          />
         )}
       </div>
     </>
@@ -160,7 +172,7 @@ function RgbPicture({ value }: { value: Value }) {
         columns={1}
         scale={scale}
         label={`the channels of ${value.key} as red, green and blue`}
-        rgb
+        isRgb
       />
     </section>
   );

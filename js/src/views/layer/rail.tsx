@@ -1,7 +1,7 @@
 // The layer rail: one small picture per layer, with the current layer marked.
 
 import { useEffect, useRef } from "preact/hooks";
-import { contentsText, drawKind, pictureFrame } from "../../network/display_kind.ts";
+import { channelPictureSize, contentsText, displayStyle } from "../../network/display_kind.ts";
 import { relativeName, shortenName } from "../../network/layer_names.ts";
 import { displayedValue, type Network } from "../../network/network.ts";
 import type { Value } from "../../plan/schema.ts";
@@ -30,7 +30,7 @@ function railGroups(network: Network): { group: string; entries: RailEntry[] }[]
   const layers = network.layers.flatMap((layer) => {
     const value = network.values.get(layer.name);
     const stage = network.stages.find((one) => one.layers.includes(layer));
-    const group = stage?.group ?? "";
+    const group = stage?.groupModule ?? "";
     const label = relativeName(layer.name, group);
     return value ? [{ value, picturedValue: displayedValue(network, value), label, group }] : [];
   });
@@ -49,8 +49,8 @@ function railGroups(network: Network): { group: string; entries: RailEntry[] }[]
   return groups;
 }
 
-export function Rail(props: { network: Network; current: string; pictures: boolean }) {
-  const { network, current, pictures } = props;
+export function LayerRail(props: { network: Network; currentKey: string; showsPictures: boolean }) {
+  const { network, currentKey, showsPictures } = props;
   const list = useRef<HTMLDivElement>(null);
   const width = useViews().width.value;
   // Only the rail scrolls; scrollIntoView would move the notebook too.
@@ -63,7 +63,7 @@ export function Rail(props: { network: Network; current: string; pictures: boole
     if (left < rail.scrollLeft || left + item.offsetWidth > rail.scrollLeft + rail.clientWidth) {
       rail.scrollLeft = left - rail.clientWidth / 2;
     }
-  }, [current, width]);
+  }, [currentKey, width]);
   const groups = railGroups(network);
   // A single module needs no heading.
   const headed = groups.filter(({ group }) => group !== INPUT_GROUP).length > 1;
@@ -78,8 +78,8 @@ export function Rail(props: { network: Network; current: string; pictures: boole
                 <RailItem
                   key={entry.value.key}
                   entry={entry}
-                  current={entry.value.key === current}
-                  pictures={pictures}
+                  isCurrent={entry.value.key === currentKey}
+                  showsPictures={showsPictures}
                 />
               ))}
             </div>
@@ -98,22 +98,22 @@ export function Rail(props: { network: Network; current: string; pictures: boole
   );
 }
 
-function RailItem(props: { entry: RailEntry; current: boolean; pictures: boolean }) {
-  const { current, pictures } = props;
+function RailItem(props: { entry: RailEntry; isCurrent: boolean; showsPictures: boolean }) {
+  const { isCurrent, showsPictures } = props;
   const { value, picturedValue, label } = props.entry;
   const { selected } = useViews().state;
   return (
     <button
       type="button"
       class="nbg-rail-item"
-      aria-current={current}
+      aria-current={isCurrent}
       title={`${value.key}, ${contentsText(value)}`}
-      tabIndex={current ? 0 : -1}
+      tabIndex={isCurrent ? 0 : -1}
       onClick={() => {
         selected.value = { layer: value.key, channel: null };
       }}
     >
-      <span class="nbg-rail-picture">{pictures && <RailPicture value={picturedValue} />}</span>
+      <span class="nbg-rail-picture">{showsPictures && <RailPicture value={picturedValue} />}</span>
       <span>{shortenName(label, MAX_LABEL_LENGTH)}</span>
       <EditBadgeSlot layer={value.key} />
     </button>
@@ -124,8 +124,8 @@ function RailItem(props: { entry: RailEntry; current: boolean; pictures: boolean
 function RailPicture({ value }: { value: Value }) {
   const ratio = useViews().pixelRatio.value;
   const channels = value.nchw[1];
-  const { height, width } = pictureFrame(value);
-  const { name, isPerChannel, drawMode, isImage } = drawKind(value);
+  const { height, width } = channelPictureSize(value);
+  const { name, isPerChannel, drawMode, isImage } = displayStyle(value);
   const statistics = useStatistics(isPerChannel ? value : null);
   const side = PICTURE_SIDE * ratio;
   if (value.shape.includes(0)) return null;

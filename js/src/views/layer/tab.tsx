@@ -1,8 +1,8 @@
 // The Layer tab: a layer selector, the selector of a view, and that view of the layer.
 
-import { contentsText, drawKind } from "../../network/display_kind.ts";
+import { contentsText, displayStyle } from "../../network/display_kind.ts";
 import {
-  defaultValue,
+  initiallySelectedValue,
   layerText,
   longType,
   type Network,
@@ -20,11 +20,11 @@ import { parametersOf } from "../layer_weights.ts";
 import { LayerBadge } from "../parity.tsx";
 import { PythonNote } from "../python_layers.tsx";
 import { Slot, useIsSlotFilled } from "../slot.tsx";
-import { breakable } from "../stage.tsx";
+import { withWordBreaks } from "../stage.tsx";
 import { MapsView } from "./maps_view.tsx";
-import { Rail } from "./rail.tsx";
+import { LayerRail } from "./rail.tsx";
 
-const SECTIONS: readonly (readonly [LayerSection, string])[] = [
+const LAYER_SECTION_ITEMS: readonly (readonly [LayerSection, string])[] = [
   ["maps", "Maps"],
   ["filters", "Filters"],
   ["explain", "Explain"],
@@ -33,10 +33,10 @@ const SECTIONS: readonly (readonly [LayerSection, string])[] = [
 export function LayerTab({ network }: { network: Network }) {
   const { state } = useViews();
   const { layerSection } = state;
-  const later = useAfterFirstPaint();
+  const hasPainted = useAfterFirstPaint();
   const canBend = useIsSlotFilled("bend");
   const name = state.selected.value?.layer;
-  const value = network.values.get(name ?? "") ?? defaultValue(network);
+  const value = network.values.get(name ?? "") ?? initiallySelectedValue(network);
   const plan = state.plan.value;
   if (value === undefined || plan === null) {
     return (
@@ -51,16 +51,17 @@ export function LayerTab({ network }: { network: Network }) {
   const shown = isThere[layerSection.value] ? layerSection.value : "maps";
   return (
     <div class="nbg-layer" data-layer={value.key}>
-      <Rail network={network} current={value.key} pictures={later} />
+      <LayerRail network={network} currentKey={value.key} showsPictures={hasPainted} />
       <div class="nbg-head">
         <div class="nbg-title">
-          <strong class="nbg-big">{breakable(value.key)}</strong> <LayerBadge layer={value.key} />
-          <span class="nbg-second">{breakable(titleOf(value, layer, stage))}</span>
+          <strong class="nbg-big">{withWordBreaks(value.key)}</strong>{" "}
+          <LayerBadge layer={value.key} />
+          <span class="nbg-second">{withWordBreaks(layerDescription(value, layer, stage))}</span>
         </div>
         {shown === "bend" && <Slot name="bendTools" slotProps={{ value }} />}
         <Choice
           label="Section of the layer"
-          items={SECTIONS.filter(([name]) => name !== "bend" || canBend)}
+          items={LAYER_SECTION_ITEMS.filter(([name]) => name !== "bend" || canBend)}
           selected={shown}
           disabledItem={!hasFilters && "filters"}
           choose={(one) => {
@@ -70,7 +71,7 @@ export function LayerTab({ network }: { network: Network }) {
       </div>
       {shown !== "explain" && <PythonNote layer={value.key} />}
       {shown === "maps" && (
-        <MapsView key={value.key} {...{ network, value, stage, layer, later }} />
+        <MapsView key={value.key} {...{ network, value, stage, layer, hasPainted }} />
       )}
       {shown === "filters" && stage && <FiltersView {...{ network, stage, value }} />}
       {shown === "explain" && <ExplainView network={network} value={value} stage={stage} />}
@@ -83,7 +84,11 @@ export function LayerTab({ network }: { network: Network }) {
 }
 
 /** The layer's description, e.g. "ReLU · 32 channels of 14×14 · after encoder.0 Conv2d and encoder.1 BatchNorm2d". */
-function titleOf(value: Value, layer: Layer | undefined, stage: Stage | undefined): string {
+function layerDescription(
+  value: Value,
+  layer: Layer | undefined,
+  stage: Stage | undefined,
+): string {
   if (layer === undefined) return contentsText(value);
   const before = stage?.layers.slice(0, stage.layers.indexOf(layer)) ?? [];
   const names = before.map((one) => `${one.name} ${longType(one)}`);
@@ -99,7 +104,7 @@ function FiltersView(props: { network: Network; stage: Stage; value: Value }) {
   const { width } = useViews();
   return (
     <>
-      {drawKind(value).drawMode !== "curves" && (
+      {displayStyle(value).drawMode !== "curves" && (
         <div class="nbg-controls">
           <ColorMapSelect />
         </div>

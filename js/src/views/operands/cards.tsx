@@ -10,30 +10,36 @@ import { longType } from "../../network/network.ts";
 import { formatInteger } from "../../number_format.ts";
 import type { Layer } from "../../plan/schema.ts";
 import { Card } from "../explain/card.tsx";
-import { Num, roundAsShown, SignedTerm } from "../explain/number.tsx";
+import { Num, roundAsDisplayed, SignedTerm } from "../explain/number.tsx";
 import type { ExplainedPixel } from "../explain/source_result.tsx";
 import { ElementLink } from "../explain_trail/element_links.tsx";
 
 /** A number with a link to the element that it comes from. */
 function OperandNumber(props: {
-  term: OperandElement;
-  at: ExplainedPixel;
+  element: OperandElement;
+  explainedPixel: ExplainedPixel;
   /** The content before the number. */
   children?: ComponentChildren;
 }) {
-  const { term, at, children } = props;
+  const { element, explainedPixel, children } = props;
   return (
     <div class="nbg-operand">
       <span>{children}</span>
-      <Num value={term.value} strong />
-      <OperandSource term={term} at={at} />
+      <Num value={element.value} strong />
+      <OperandSource element={element} explainedPixel={explainedPixel} />
     </div>
   );
 }
 
-function OperandSource({ term, at }: { term: OperandElement; at: ExplainedPixel }) {
-  if (term.key === "") return <span class="nbg-second">a constant</span>;
-  return <ElementLink from={term} at={at} showsLayer />;
+function OperandSource({
+  element,
+  explainedPixel,
+}: {
+  element: OperandElement;
+  explainedPixel: ExplainedPixel;
+}) {
+  if (element.key === "") return <span class="nbg-second">a constant</span>;
+  return <ElementLink elementRef={element} explainedElement={explainedPixel} showsLayer />;
 }
 
 export function OperandCards(props: {
@@ -49,9 +55,9 @@ export function OperandCards(props: {
     case "copied":
       return (
         <Card title="From" text="copied from another position" value={rootValue}>
-          <OperandSource term={computation.copied} at={result} />
-          {computation.by !== null && (
-            <OperandNumber {...{ term: computation.by }} at={result}>
+          <OperandSource element={computation.copied} explainedPixel={result} />
+          {computation.indexElement !== null && (
+            <OperandNumber {...{ element: computation.indexElement }} explainedPixel={result}>
               chosen by
             </OperandNumber>
           )}
@@ -63,10 +69,13 @@ export function OperandCards(props: {
           title="Sum"
           text={name}
           value={rootValue}
-          roundedResult={computation.terms.reduce((all, { value }) => all + roundAsShown(value), 0)}
+          roundedResult={computation.terms.reduce(
+            (all, { value }) => all + roundAsDisplayed(value),
+            0,
+          )}
         >
           {computation.terms.map((term, i) => (
-            <OperandNumber key={i} term={term} at={result}>
+            <OperandNumber key={i} element={term} explainedPixel={result}>
               {i > 0 && "+"}
             </OperandNumber>
           ))}
@@ -74,13 +83,13 @@ export function OperandCards(props: {
       );
     case "elementwise": {
       const names = computation.terms.map(
-        ({ value }, k) => [operandLetter(k), roundAsShown(value)] as const,
+        ({ value }, k) => [operandLetter(k), roundAsDisplayed(value)] as const,
       );
       const again = parseFormula(root?.formula ?? "", {}, Object.fromEntries(names)).evaluate(0);
       return (
         <Card title={type} text={name} value={rootValue} roundedResult={again}>
           {computation.terms.map((term, i) => (
-            <OperandNumber key={i} term={term} at={result}>
+            <OperandNumber key={i} element={term} explainedPixel={result}>
               {operandLetter(i)} =
             </OperandNumber>
           ))}
@@ -96,7 +105,10 @@ export function OperandCards(props: {
             title="Squares"
             text="of the channels around it"
             value={squareSum}
-            roundedResult={neighbours.reduce((all, one) => all + roundAsShown(one.value) ** 2, 0)}
+            roundedResult={neighbours.reduce(
+              (all, one) => all + roundAsDisplayed(one.value) ** 2,
+              0,
+            )}
           >
             {neighbours.map(({ channel, value }) => (
               <div key={channel}>
@@ -109,9 +121,9 @@ export function OperandCards(props: {
             text={name}
             value={value}
             roundedResult={
-              roundAsShown(input) /
-              (roundAsShown(bias) + roundAsShown(scale, 7) * roundAsShown(squareSum)) **
-                roundAsShown(beta)
+              roundAsDisplayed(input) /
+              (roundAsDisplayed(bias) + roundAsDisplayed(scale, 7) * roundAsDisplayed(squareSum)) **
+                roundAsDisplayed(beta)
             }
           >
             <Num value={input} strong /> / ( <Num value={bias} /> +{" "}
@@ -133,7 +145,8 @@ export function OperandCards(props: {
           value={value}
           roundedResult={terms.reduce(
             (all, part) =>
-              all + (terms.length > 1 ? roundAsShown(part.weight) : 1) * roundAsShown(part.value),
+              all +
+              (terms.length > 1 ? roundAsDisplayed(part.weight) : 1) * roundAsDisplayed(part.value),
             0,
           )}
         >
@@ -173,7 +186,7 @@ export function OperandCards(props: {
           title={{ max: "Maximum", mean: "Mean", sum: "Sum" }[kind]}
           text={name}
           value={value}
-          roundedResult={kind === "mean" ? roundAsShown(sum) / divisor : value}
+          roundedResult={kind === "mean" ? roundAsDisplayed(sum) / divisor : value}
         >
           {kind === "max" ? (
             "the largest of these"
@@ -191,14 +204,14 @@ export function OperandCards(props: {
       const { inputs, exponentials, max, sum, position, value } = computation.softmax;
       const [input = Number.NaN, power = Number.NaN] = [inputs[position], exponentials[position]];
       const logarithm = root?.explanation === "log softmax";
-      const again = roundAsShown(power) / roundAsShown(sum);
+      const again = roundAsDisplayed(power) / roundAsDisplayed(sum);
       return (
         <>
           <Card
             title="Power"
             text="exp of the difference"
             value={power}
-            roundedResult={Math.exp(roundAsShown(input) - roundAsShown(max))}
+            roundedResult={Math.exp(roundAsDisplayed(input) - roundAsDisplayed(max))}
           >
             <Num value={input} /> <SignedTerm value={-max} />
             <br />

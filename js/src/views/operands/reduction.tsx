@@ -8,17 +8,17 @@ import { Contributions } from "../explain/contributions.tsx";
 const argmaxAbs = (numbers: Float64Array): number =>
   numbers.reduce((best, one, k) => (Math.abs(one) > Math.abs(numbers[best] ?? 0) ? k : best), 0);
 
-export function ReductionView(props: { source: Value; pooled: PoolWindow; width: number }) {
-  const { source, pooled, width } = props;
-  const numbers = Float64Array.from(pooled.cells, ({ input }) => input);
+export function ReductionView(props: { source: Value; poolWindow: PoolWindow; width: number }) {
+  const { source, poolWindow, width } = props;
+  const numbers = Float64Array.from(poolWindow.cells, ({ input }) => input);
   return (
     <Contributions
       contributions={numbers}
       firstChannel={0}
       noun="number"
       text={`of ${source.key} that are reduced to one`}
-      chosen={pooled.kind === "max" ? pooled.argmax : argmaxAbs(numbers)}
-      descending={pooled.kind === "max"}
+      chosen={poolWindow.kind === "max" ? poolWindow.argmax : argmaxAbs(numbers)}
+      sortsByValue={poolWindow.kind === "max"}
       width={width}
     />
   );

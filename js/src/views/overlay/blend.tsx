@@ -1,7 +1,7 @@
 // Overlays a value's picture on the input's, both in the input's rectangle, with adjustable opacity.
 import { type Signal, signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { contentsText, drawKind } from "../../network/display_kind.ts";
+import { contentsText, displayStyle } from "../../network/display_kind.ts";
 import type { Network } from "../../network/network.ts";
 import type { Value } from "../../plan/schema.ts";
 import type { ViewerState } from "../../state.ts";
@@ -12,7 +12,7 @@ import { Maps } from "../maps.tsx";
 /** Blend settings of one Viewer, shared by all its views. */
 interface BlendSettings {
   /** Show maps and classes over the input's picture. */
-  readonly over: Signal<boolean>;
+  readonly isOverlayShown: Signal<boolean>;
   /** Opacity of the overlay, in percent. */
   readonly opacity: Signal<number>;
 }
@@ -21,7 +21,7 @@ const blendSettings = new WeakMap<ViewerState, BlendSettings>();
 
 export function useBlendSettings(): BlendSettings {
   const { state } = useViews();
-  const known = blendSettings.get(state) ?? { over: signal(false), opacity: signal(60) };
+  const known = blendSettings.get(state) ?? { isOverlayShown: signal(false), opacity: signal(60) };
   blendSettings.set(state, known);
   return known;
 }
@@ -31,9 +31,9 @@ export function useBlendSettings(): BlendSettings {
  * network.
  */
 export function backgroundInput(network: Network, value: Value): Value | undefined {
-  const { name } = drawKind(value);
+  const { name } = displayStyle(value);
   if (value.kind === "input" || (name !== "maps" && name !== "classes")) return undefined;
-  const pictures = network.inputs.filter((one) => drawKind(one).isImage);
+  const pictures = network.inputs.filter((one) => displayStyle(one).isImage);
   const own = value.key.startsWith("B.") ? pictures.find(({ key }) => key.startsWith("B.")) : null;
   return own ?? pictures[0];
 }
@@ -50,14 +50,14 @@ export function useFittedSize(value: Value, side: number) {
 export function Blend(props: {
   width: number;
   height: number;
-  shown: "over" | "classes" | "input";
+  mode: "over" | "classes" | "input";
   children: ComponentChildren;
 }) {
-  const { width, height, shown, children } = props;
+  const { width, height, mode, children } = props;
   const opacity = useBlendSettings().opacity.value / 100;
   const style = { width: px(width), height: px(height), "--nbg-over": opacity };
   return (
-    <div class="nbg-blend" style={style} data-shown={shown}>
+    <div class="nbg-blend" style={style} data-shown={mode}>
       {children}
     </div>
   );
@@ -68,9 +68,9 @@ export function BlendLayer(props: {
   value: Value;
   channels?: readonly number[];
   width: number;
-  pick?: (y: number, x: number) => void;
+  pickPixel?: (y: number, x: number) => void;
 }) {
-  const { value, width, channels, pick } = props;
+  const { value, width, channels, pickPixel } = props;
   const { pixelRatio } = useViews();
   const [, count, h, w] = value.nchw;
   const { scale } = pictureSize(h, w, {
@@ -90,8 +90,8 @@ export function BlendLayer(props: {
       scale={drawn}
       zoom={width / tileSide(w, drawn)}
       label={label}
-      showRank={pick !== undefined}
-      {...(pick && { pick })}
+      showRank={pickPixel !== undefined}
+      {...(pickPixel && { pickPixel })}
     />
   );
 }
@@ -118,20 +118,20 @@ export function OpacitySlider() {
 
 /** The overlay's switch and opacity slider. */
 export function BlendTools() {
-  const { over } = useBlendSettings();
+  const { isOverlayShown } = useBlendSettings();
   return (
     <div class="nbg-blend-tools">
       <label class="nbg-labelled">
         <input
           type="checkbox"
-          checked={over.value}
+          checked={isOverlayShown.value}
           onChange={(event) => {
-            over.value = event.currentTarget.checked;
+            isOverlayShown.value = event.currentTarget.checked;
           }}
         />
         <span class="nbg-second">Over the picture</span>
       </label>
-      {over.value && <OpacitySlider />}
+      {isOverlayShown.value && <OpacitySlider />}
     </div>
   );
 }

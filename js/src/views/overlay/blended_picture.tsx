@@ -1,6 +1,6 @@
 // A picture that can be overlaid on the input's: a channel of a layer, or the classes of a segmentation.
 import type { ComponentChildren } from "preact";
-import { drawKind } from "../../network/display_kind.ts";
+import { displayStyle } from "../../network/display_kind.ts";
 import type { Value } from "../../plan/schema.ts";
 import { useViews } from "../context.ts";
 import {
@@ -12,7 +12,7 @@ import {
   useFittedSize,
 } from "./blend.tsx";
 
-interface OverProps {
+interface BlendedPictureProps {
   value: Value;
   /** The most CSS pixels of the picture's height and width. */
   side: number;
@@ -25,35 +25,41 @@ interface OverProps {
   children: ComponentChildren;
 }
 
-export function BlendedPicture(props: OverProps) {
+export function BlendedPicture(props: BlendedPictureProps) {
   const network = useViews().network.value;
   const input = network ? backgroundInput(network, props.value) : undefined;
   if (input === undefined) return <>{props.children}</>;
   return <InputBlend {...props} input={input} />;
 }
 
-function InputBlend({ value, side, channel, children, input }: OverProps & { input: Value }) {
+function InputBlend({
+  value,
+  side,
+  channel,
+  children,
+  input,
+}: BlendedPictureProps & { input: Value }) {
   const { state } = useViews();
-  const { over } = useBlendSettings();
+  const { isOverlayShown } = useBlendSettings();
   const size = useFittedSize(input, side);
-  const [, , height, width] = value.nchw;
+  const [, , mapHeight, mapWidth] = value.nchw;
   const pick = (y: number, x: number): void => {
     state.selected.value = { layer: value.key, channel: channel ?? null };
-    state.pixel.value = { height, width, y, x };
+    state.pixel.value = { mapHeight, mapWidth, y, x };
     state.layerSection.value = "explain";
   };
-  const one = channel !== undefined && !drawKind(value).isImage;
+  const one = channel !== undefined && !displayStyle(value).isImage;
   const laid = (
-    <Blend {...size} shown="over">
+    <Blend {...size} mode="over">
       <BlendLayer value={input} width={size.width} />
       {one ? (
-        <BlendLayer value={value} channels={[channel]} width={size.width} pick={pick} />
+        <BlendLayer value={value} channels={[channel]} width={size.width} pickPixel={pick} />
       ) : (
         <BlendLayer value={value} width={size.width} />
       )}
     </Blend>
   );
-  const shown = over.value ? laid : children;
+  const shown = isOverlayShown.value ? laid : children;
   if (channel === undefined) return <>{shown}</>;
   return (
     <div class="nbg-blended">

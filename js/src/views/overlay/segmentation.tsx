@@ -45,7 +45,7 @@ export function SegmentationView(props: { value: Value; side: number }) {
         {input !== undefined && (
           <Choice label="What is shown" items={MODE_ITEMS} selected={shown} choose={show} />
         )}
-        <Blend {...size} shown={shown}>
+        <Blend {...size} mode={shown}>
           {input !== undefined && shown !== "classes" && (
             <BlendLayer value={input} width={size.width} />
           )}
@@ -55,7 +55,7 @@ export function SegmentationView(props: { value: Value; side: number }) {
         </Blend>
         {input !== undefined && shown === "over" && <OpacitySlider />}
       </div>
-      <ClassLegend value={value} most={Math.max(4, Math.floor(side / 20) - 1)} />
+      <ClassLegend value={value} maxClasses={Math.max(4, Math.floor(side / 20) - 1)} />
     </div>
   );
 }
@@ -66,7 +66,7 @@ export function SegmentationLegend({ value }: { value: Value }) {
   return (
     <>
       {network.value && backgroundInput(network.value, value) && <BlendTools />}
-      <ClassLegend value={value} most={4} />
+      <ClassLegend value={value} maxClasses={4} />
     </>
   );
 }
@@ -96,7 +96,7 @@ async function queryClassCounts(
 }
 
 /** The classes in the picture, most frequent first, with their colours and shares. */
-function ClassLegend({ value, most }: { value: Value; most: number }) {
+function ClassLegend({ value, maxClasses }: { value: Value; maxClasses: number }) {
   const called = useViews().classNames.value(value.key);
   const [element, seen] = useVisibility<HTMLDivElement>();
   const found = useQuery(value, queryClassCounts, "", seen) ?? [];
@@ -109,7 +109,7 @@ function ClassLegend({ value, most }: { value: Value; most: number }) {
     );
   }
   const places = found.reduce((sum, one) => sum + one.count, 0);
-  const shown = found.slice(0, most);
+  const shown = found.slice(0, maxClasses);
   const left = found.length - shown.length;
   const all = channels > 1 ? channels : found.length;
   const counts =

@@ -4,11 +4,11 @@ import { formatPercent } from "../../number_format.ts";
 import type { Layer } from "../../plan/schema.ts";
 import { useViews } from "../context.ts";
 import { Slot, useIsSlotFilled } from "../slot.tsx";
-import { COSTS, costText, type LayerCost } from "./costs.ts";
+import { COST_METRIC_ITEMS, costText, type LayerCost } from "./costs.ts";
 
 /** A bar for a group of layers: their cost, or in a comparison their difference. */
-export function StageBar(props: { layers: readonly Layer[] }) {
-  const isCompared = (useViews().network.value?.pairs.size ?? 0) > 0;
+export function StageCostBar(props: { layers: readonly Layer[] }) {
+  const isCompared = (useViews().network.value?.comparisonPairs.size ?? 0) > 0;
   const isFilled = useIsSlotFilled("difference");
   return isCompared && isFilled ? (
     <Slot name="difference" slotProps={props} />
@@ -30,10 +30,10 @@ function CostBar({ layers }: { layers: readonly Layer[] }) {
     .filter((_, k) => layers.includes(plan.layers[k] as Layer))
     .reduce(addCosts, NO_COST);
   const share = total > 0 ? (own[cost] ?? 0) / total : 0;
-  const at = COSTS.findIndex(([one]) => one === cost);
-  const [next = cost, word = ""] = COSTS[(at + 1) % COSTS.length] ?? [];
-  const estimated = cost === "ms" && !own.measured;
-  const name = inSentence(COSTS[at]?.[1] ?? "");
+  const at = COST_METRIC_ITEMS.findIndex(([one]) => one === cost);
+  const [next = cost, word = ""] = COST_METRIC_ITEMS[(at + 1) % COST_METRIC_ITEMS.length] ?? [];
+  const estimated = cost === "ms" && !own.isMeasured;
+  const name = toSentenceCase(COST_METRIC_ITEMS[at]?.[1] ?? "");
   // Estimated milliseconds would change with every run.
   const words = estimated ? formatPercent(share) : costText(cost, own);
   const text = `${estimated ? "" : `${words}, `}${formatPercent(share)} of ${name}${estimated ? ", estimated" : ""}`;
@@ -42,7 +42,7 @@ function CostBar({ layers }: { layers: readonly Layer[] }) {
       type="button"
       class="nbg-cost"
       tabIndex={-1}
-      title={`${text}. Click for ${inSentence(word)}.`}
+      title={`${text}. Click for ${toSentenceCase(word)}.`}
       aria-label={text}
       onClick={() => {
         state.costMetric.value = next;
@@ -56,11 +56,11 @@ function CostBar({ layers }: { layers: readonly Layer[] }) {
   );
 }
 
-const NO_COST: LayerCost = { ms: 0, measured: true, passes: 0, parameters: 0, macs: 0, bytes: 0 };
+const NO_COST: LayerCost = { ms: 0, isMeasured: true, passes: 0, parameters: 0, macs: 0, bytes: 0 };
 
 const addCosts = (a: LayerCost, b: LayerCost): LayerCost => ({
   ms: a.ms === null || b.ms === null ? null : a.ms + b.ms,
-  measured: a.measured && (b.measured || b.passes === 0),
+  isMeasured: a.isMeasured && (b.isMeasured || b.passes === 0),
   passes: a.passes + b.passes,
   parameters: a.parameters + b.parameters,
   macs: a.macs + b.macs,
@@ -68,4 +68,4 @@ const addCosts = (a: LayerCost, b: LayerCost): LayerCost => ({
 });
 
 /** A cost's name inside a sentence: "memory", but "MACs". */
-const inSentence = (name: string) => (/^[A-Z]{2}/.test(name) ? name : name.toLowerCase());
+const toSentenceCase = (name: string) => (/^[A-Z]{2}/.test(name) ? name : name.toLowerCase());

@@ -8,7 +8,7 @@ import type { CostMetric, LayerTimes } from "../../state.ts";
 export interface LayerCost {
   /** Null before the first run. */
   readonly ms: number | null;
-  readonly measured: boolean;
+  readonly isMeasured: boolean;
   /** The number of passes of its own; 0 if another layer's passes compute it too, or if it needs no computation. */
   readonly passes: number;
   readonly parameters: number;
@@ -16,11 +16,11 @@ export interface LayerCost {
   readonly bytes: number;
 }
 
-/** The costs of all layers; the last entry is for passes of no layer. `total` is the time of a run. */
+/** The costs of all layers; the last entry is for passes of no layer. `runMs` is the time of a run. */
 export function layerCosts(
   plan: PlanHeader,
-  profile: LayerTimes | null,
-  total: number | null,
+  layerTimes: LayerTimes | null,
+  runMs: number | null,
 ): LayerCost[] {
   const shares = new Map<number, number>();
   const passes = new Map<number, number>();
@@ -28,17 +28,17 @@ export function layerCosts(
   const run = plan.sections
     .filter(({ on_demand }) => !on_demand)
     .flatMap(({ first, count }) => plan.passes.slice(first, first + count));
-  const predicted = predictPassTimes(run, total ?? 0);
+  const predicted = predictPassTimes(run, runMs ?? 0);
   for (const [k, { layer }] of run.entries()) {
     shares.set(layer, (shares.get(layer) ?? 0) + (predicted[k] ?? 0));
     passes.set(layer, (passes.get(layer) ?? 0) + 1);
   }
   return [...plan.layers.keys(), -1].map((k) => {
-    const time = profile?.get(k);
+    const time = layerTimes?.get(k);
     const { parameters = 0, macs = 0, bytes = 0 } = plan.layers[k] ?? {};
     return {
-      ms: time?.ms ?? (total === null ? null : (shares.get(k) ?? 0)),
-      measured: time !== undefined,
+      ms: time?.ms ?? (runMs === null ? null : (shares.get(k) ?? 0)),
+      isMeasured: time !== undefined,
       passes: passes.get(k) ?? 0,
       parameters,
       macs,
@@ -47,7 +47,7 @@ export function layerCosts(
   });
 }
 
-export const COSTS: readonly (readonly [CostMetric, string])[] = [
+export const COST_METRIC_ITEMS: readonly (readonly [CostMetric, string])[] = [
   ["ms", "Time"],
   ["parameters", "Parameters"],
   ["macs", "MACs"],
@@ -55,8 +55,12 @@ export const COSTS: readonly (readonly [CostMetric, string])[] = [
 ];
 
 /** A cost as text. */
-export function costText(cost: CostMetric, of: LayerCost): string {
-  if (cost === "ms")
-    return of.ms === null ? "" : of.ms < 0.005 ? "< 0.01 ms" : formatDuration(of.ms);
-  return cost === "bytes" ? formatBytes(of.bytes) : formatCount(of[cost]);
+export function costText(metric: CostMetric, layerCost: LayerCost): string {
+  if (metric === "ms")
+    return layerCost.ms === null
+      ? ""
+      : layerCost.ms < 0.005
+        ? "< 0.01 ms"
+        : formatDuration(layerCost.ms);
+  return metric === "bytes" ? formatBytes(layerCost.bytes) : formatCount(layerCost[metric]);
 }

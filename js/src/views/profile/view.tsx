@@ -1,14 +1,14 @@
 // The Profile tab: the cost of each layer, the time to get a picture to the screen, and runs per second.
 import { useEffect, useState } from "preact/hooks";
 import { lastRun } from "../../engine/signals.ts";
-import { exampleShape } from "../../network/display_kind.ts";
+import { exampleShapeText } from "../../network/display_kind.ts";
 import { layerCountText, longType, type Network } from "../../network/network.ts";
 import {
   formatBytes,
   formatCount,
   formatDuration,
   formatInteger,
-  formatPasses,
+  formatPassCount,
   formatPercent,
   formatShort,
 } from "../../number_format.ts";
@@ -21,16 +21,16 @@ import { LayerBadge, parityRow, useParity } from "../parity.tsx";
 import { isExpectedError } from "../run_queries.ts";
 import { WordBreak } from "../word_break.tsx";
 import { TransferTimes } from "./canvas_transfer.tsx";
-import { COSTS, costText, type LayerCost, layerCosts } from "./costs.ts";
+import { COST_METRIC_ITEMS, costText, type LayerCost, layerCosts } from "./costs.ts";
 
-const CLOCKS = {
+const CLOCK_TEXT = {
   "gpu timer": "the GPU timer",
   fence: "a GPU fence",
   wall: "the wall clock",
 } as const;
 
 /** The sum of the layers may exceed the run's time by this factor without a note. */
-const MAX_EXCESS = 1.05;
+const MAX_LAYER_SUM_RATIO = 1.05;
 
 type Column = "number" | "name" | "type" | "shape" | CostMetric | "error";
 
@@ -89,10 +89,10 @@ export function ProfileView({ network }: { network: Network }) {
       </div>
       {rest !== undefined && rest.passes > 0 && rest.ms !== null && (
         <p class="nbg-note nbg-second">
-          <span title={`${formatPasses(rest.passes)} on the GPU that belong to no layer`}>
+          <span title={`${formatPassCount(rest.passes)} on the GPU that belong to no layer`}>
             Time outside layers:
           </span>{" "}
-          {rest.measured ? (
+          {rest.isMeasured ? (
             formatDuration(rest.ms)
           ) : (
             <em>about {formatDuration(rest.ms)}, estimated</em>
@@ -130,7 +130,7 @@ async function measureLayers(views: Views, signal: AbortSignal): Promise<void> {
     );
     if (state.session.peek() === session) {
       state.run.value = run;
-      state.timedRun.value = null;
+      state.remeasuredRun.value = null;
     }
   } catch (error) {
     if (!isExpectedError(error)) reportFailure(views, error);
@@ -143,9 +143,9 @@ function Headline({ costs, plan }: { costs: readonly LayerCost[]; plan: PlanHead
   const { state } = useViews();
   const run = timedRun(state);
   const sum = costs.reduce((s, cost) => s + (cost.ms ?? 0), 0);
-  const done = costs.every((cost) => cost.measured);
+  const done = costs.every((cost) => cost.isMeasured);
   // The last entry is for passes of no layer.
-  const measured = costs.slice(0, -1).filter((cost) => cost.measured).length;
+  const measured = costs.slice(0, -1).filter((cost) => cost.isMeasured).length;
   const clock = [...(state.layerTimes.value?.values() ?? [])].find((one) => one.passes > 0)?.clock;
   return (
     <p aria-live="polite">
@@ -158,7 +158,7 @@ function Headline({ costs, plan }: { costs: readonly LayerCost[]; plan: PlanHead
       ) : (
         <>
           <strong
-            title={`Measured with ${CLOCKS[run.clock]}: ${formatPasses(run.passes)} on the GPU`}
+            title={`Measured with ${CLOCK_TEXT[run.clock]}: ${formatPassCount(run.passes)} on the GPU`}
           >
             One run takes {formatDuration(run.ms)}
           </strong>{" "}
@@ -171,10 +171,10 @@ function Headline({ costs, plan }: { costs: readonly LayerCost[]; plan: PlanHead
             {done && clock !== undefined && (
               <>
                 {" "}
-                <span title={`Each layer is timed alone, repeatedly, with ${CLOCKS[clock]}`}>
+                <span title={`Each layer is timed alone, repeatedly, with ${CLOCK_TEXT[clock]}`}>
                   · sum of the layers {formatDuration(sum)}
                 </span>
-                {sum > MAX_EXCESS * run.ms &&
+                {sum > MAX_LAYER_SUM_RATIO * run.ms &&
                   ", more than one run. The machine was busy during the measurement. Measure again."}
               </>
             )}
@@ -189,7 +189,7 @@ function Headline({ costs, plan }: { costs: readonly LayerCost[]; plan: PlanHead
   );
 }
 
-const HEADS: readonly (readonly [Column, string, string])[] = [
+const COLUMN_HEADS: readonly (readonly [Column, string, string])[] = [
   ["number", "#", "order of computation"],
   ["name", "Layer", ""],
   ["type", "Type", ""],
@@ -200,26 +200,26 @@ const HEADS: readonly (readonly [Column, string, string])[] = [
   ["bytes", "Memory", "bytes of its output as float32"],
   ["error", "Error", "largest difference from the reference"],
 ];
-const NUMERIC: readonly Column[] = ["ms", "parameters", "macs", "bytes", "error"];
+const NUMERIC_COLUMNS: readonly Column[] = ["ms", "parameters", "macs", "bytes", "error"];
 
 function sortRows(
   rows: readonly ProfileRow[],
-  by: Column,
-  down: boolean,
+  column: Column,
+  isDescending: boolean,
   parity: ParityResult | null,
 ): ProfileRow[] {
   const key = ({ layer, number, cost }: ProfileRow): number | string => {
-    if (by === "number") return number;
-    if (by === "name") return layer.name;
-    if (by === "type") return longType(layer);
-    if (by === "shape") return layer.output_shape.reduce((a, b) => a * b, 1);
-    if (by === "error") return parityRow(parity, layer.name)?.[1] ?? -1;
-    return cost[by] ?? 0;
+    if (column === "number") return number;
+    if (column === "name") return layer.name;
+    if (column === "type") return longType(layer);
+    if (column === "shape") return layer.output_shape.reduce((a, b) => a * b, 1);
+    if (column === "error") return parityRow(parity, layer.name)?.[1] ?? -1;
+    return cost[column] ?? 0;
   };
   const order = [...rows].sort((a, b) => {
     const [x, y] = [key(a), key(b)];
     if (x === y) return a.number - b.number;
-    return (x < y ? -1 : 1) * (down ? -1 : 1);
+    return (x < y ? -1 : 1) * (isDescending ? -1 : 1);
   });
   return order;
 }
@@ -228,15 +228,15 @@ function CostTable({ rows, plan }: { rows: readonly ProfileRow[]; plan: PlanHead
   const parity = useParity();
   const [[by, down], setOrder] = useState<readonly [Column, boolean]>(["number", false]);
   const most = (cost: CostMetric): number => Math.max(...rows.map((row) => row.cost[cost] ?? 0));
-  const tops = Object.fromEntries(COSTS.map(([cost]) => [cost, most(cost)]));
+  const tops = Object.fromEntries(COST_METRIC_ITEMS.map(([cost]) => [cost, most(cost)]));
   const total = (cost: CostMetric): number =>
     rows.reduce((s, { cost: of, layer }) => s + (of[cost] ?? 0) - sharedCost(cost, layer), 0);
-  const estimated = rows.some(({ cost }) => !cost.measured && cost.passes > 0);
+  const estimated = rows.some(({ cost }) => !cost.isMeasured && cost.passes > 0);
   return (
     <table class="nbg-table nbg-costs" aria-label="Costs of all layers">
       <thead>
         <tr>
-          {HEADS.map(([column, word, title]) => (
+          {COLUMN_HEADS.map(([column, word, title]) => (
             <th
               key={column}
               scope="col"
@@ -246,7 +246,9 @@ function CostTable({ rows, plan }: { rows: readonly ProfileRow[]; plan: PlanHead
               <button
                 type="button"
                 title={title}
-                onClick={() => setOrder([column, column === by ? !down : NUMERIC.includes(column)])}
+                onClick={() =>
+                  setOrder([column, column === by ? !down : NUMERIC_COLUMNS.includes(column)])
+                }
               >
                 {word}
                 <span aria-hidden="true">{column !== by ? "" : down ? " ↓" : " ↑"}</span>
@@ -257,7 +259,7 @@ function CostTable({ rows, plan }: { rows: readonly ProfileRow[]; plan: PlanHead
       </thead>
       <tbody>
         {sortRows(rows, by, down, parity).map((row) => (
-          <LayerRow key={row.number} row={row} tops={tops} />
+          <LayerRow key={row.number} row={row} maxCosts={tops} />
         ))}
       </tbody>
       <tfoot>
@@ -280,10 +282,16 @@ function CostTable({ rows, plan }: { rows: readonly ProfileRow[]; plan: PlanHead
 }
 
 /** The part of a cost that an earlier row already counts. */
-const sharedCost = (cost: CostMetric, layer: Layer): number =>
-  cost === "parameters" ? layer.shared : 0;
+const sharedCost = (metric: CostMetric, layer: Layer): number =>
+  metric === "parameters" ? layer.shared : 0;
 
-function LayerRow({ row, tops }: { row: ProfileRow; tops: Readonly<Record<string, number>> }) {
+function LayerRow({
+  row,
+  maxCosts,
+}: {
+  row: ProfileRow;
+  maxCosts: Readonly<Record<string, number>>;
+}) {
   const { state } = useViews();
   const { layer, number, cost, section } = row;
   const drawn = state.plan.value?.values.some((value) => value.key === layer.name) ?? false;
@@ -309,14 +317,16 @@ function LayerRow({ row, tops }: { row: ProfileRow; tops: Readonly<Record<string
       <td class="nbg-word" data-column="type" title={layer.description}>
         {longType(layer)}
       </td>
-      <td data-column="shape">{exampleShape(layer.output_shape, state.plan.value?.batch ?? 1)}</td>
-      {COSTS.map(([one]) => (
+      <td data-column="shape">
+        {exampleShapeText(layer.output_shape, state.plan.value?.batch ?? 1)}
+      </td>
+      {COST_METRIC_ITEMS.map(([one]) => (
         <CostCell
           key={one}
-          cost={one}
-          of={cost}
-          top={tops[one] ?? 0}
-          python={layer.python !== ""}
+          metric={one}
+          layerCost={cost}
+          maxCost={maxCosts[one] ?? 0}
+          isComputedInPython={layer.python !== ""}
         />
       ))}
       <td data-column="error">
@@ -332,20 +342,25 @@ function LayerRow({ row, tops }: { row: ProfileRow; tops: Readonly<Record<string
   );
 }
 
-function CostCell(props: { cost: CostMetric; of: LayerCost; top: number; python: boolean }) {
-  const { cost, of, top, python } = props;
-  const share = top > 0 ? (of[cost] ?? 0) / top : 0;
-  const nothing = cost === "ms" ? of.passes === 0 : of[cost] === 0;
-  const estimated = cost === "ms" && !of.measured;
+function CostCell(props: {
+  metric: CostMetric;
+  layerCost: LayerCost;
+  maxCost: number;
+  isComputedInPython: boolean;
+}) {
+  const { metric, layerCost, maxCost, isComputedInPython } = props;
+  const share = maxCost > 0 ? (layerCost[metric] ?? 0) / maxCost : 0;
+  const nothing = metric === "ms" ? layerCost.passes === 0 : layerCost[metric] === 0;
+  const estimated = metric === "ms" && !layerCost.isMeasured;
   const title = nothing
-    ? cost === "ms"
-      ? python
+    ? metric === "ms"
+      ? isComputedInPython
         ? "computed in Python, not in the page"
         : "no own time: fused into another layer, or nothing to compute"
       : undefined
     : `${formatPercent(share)} of the largest${estimated ? ", estimated from its share of the operations" : ""}`;
   return (
-    <td data-column={cost} data-cost={cost} data-value={of[cost] ?? ""} title={title}>
+    <td data-column={metric} data-cost={metric} data-value={layerCost[metric] ?? ""} title={title}>
       {nothing ? (
         "–"
       ) : (
@@ -353,7 +368,11 @@ function CostCell(props: { cost: CostMetric; of: LayerCost; top: number; python:
           <span class={estimated ? "nbg-cost-track nbg-guess" : "nbg-cost-track"}>
             <span style={{ width: `${share * 100}%` }} />
           </span>
-          {estimated ? <em class="nbg-estimated">{costText(cost, of)}</em> : costText(cost, of)}
+          {estimated ? (
+            <em class="nbg-estimated">{costText(metric, layerCost)}</em>
+          ) : (
+            costText(metric, layerCost)
+          )}
         </span>
       )}
     </td>

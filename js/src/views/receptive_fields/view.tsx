@@ -3,16 +3,16 @@
 import { useMemo } from "preact/hooks";
 import type { FieldExtents } from "../../explain/field_extents.ts";
 import {
-  fieldText,
-  gapsText,
   type MaskedRegion,
+  markedShareText,
   maskedRegion,
-  outline,
+  outlinePath,
+  receptiveFieldText,
 } from "../../explain/masked_region.ts";
 import { elementMask, type Mask, pixelMask } from "../../explain/masks.ts";
 import { FieldPropagator } from "../../explain/receptive_fields.ts";
 import { coordinates, flatIndex } from "../../explain/tensor.ts";
-import { channelCount, drawKind } from "../../network/display_kind.ts";
+import { channelCount, displayStyle } from "../../network/display_kind.ts";
 import type { Network } from "../../network/network.ts";
 import type { PlanHeader, Value } from "../../plan/schema.ts";
 import { useViews } from "../context.ts";
@@ -33,12 +33,12 @@ function producerOf(plan: PlanHeader, value: Value) {
 function coveredRegion(
   plan: PlanHeader,
   value: Value,
-  found: ReadonlyMap<string, Mask>,
+  masks: ReadonlyMap<string, Mask>,
 ): MaskedRegion {
   const { name, position_axes } = producerOf(plan, value);
   const { nchw } = value;
   const [, , height, width] = nchw;
-  const mask = found.get(name);
+  const mask = masks.get(name);
   const pixels = mask && pixelMask(mask, value.shape, position_axes, nchw);
   return maskedRegion(pixels ?? new Uint8Array(height * width), height, width);
 }
@@ -73,18 +73,18 @@ export function FieldPictures(props: { network: Network; value: Value; y: number
         <FieldPicture
           key={one.key}
           value={one}
-          marked={coveredRegion(plan, one, found.from)}
-          of={of}
-          theory={found.theory.get(producerOf(plan, one).name) ?? null}
-          from
+          region={coveredRegion(plan, one, found.from)}
+          elementNoun={of}
+          theoreticalExtents={found.theory.get(producerOf(plan, one).name) ?? null}
+          isReceptive
         />
       ))}
       {to.map((one) => (
         <FieldPicture
           key={one.key}
           value={one}
-          marked={coveredRegion(plan, one, found.to)}
-          of={of}
+          region={coveredRegion(plan, one, found.to)}
+          elementNoun={of}
         />
       ))}
     </section>
@@ -93,38 +93,47 @@ export function FieldPictures(props: { network: Network; value: Value; y: number
 
 interface FieldPictureProps {
   value: Value;
-  marked: MaskedRegion;
+  region: MaskedRegion;
   /** The noun for the explained element: a pixel of a map, or a value. */
-  of: "pixel" | "value";
-  theory?: FieldExtents | null;
-  from?: boolean;
+  elementNoun: "pixel" | "value";
+  theoreticalExtents?: FieldExtents | null;
+  isReceptive?: boolean;
 }
 
 /** CSS pixels of a map's picture, and of a curve. */
 const MAP_SIZE = 220;
 const CURVE_SIZE = { width: 300, height: 96 };
 
-function FieldPicture({ value, marked, of, theory = null, from = false }: FieldPictureProps) {
+function FieldPicture({
+  value,
+  region,
+  elementNoun,
+  theoreticalExtents = null,
+  isReceptive = false,
+}: FieldPictureProps) {
   const { pixelRatio, state } = useViews();
-  const curve = drawKind(value).drawMode === "curves";
+  const curve = displayStyle(value).drawMode === "curves";
   const size = curve ? CURVE_SIZE : mapSize(value, MAP_SIZE, pixelRatio.value);
   // A curve runs from left to right, even for a vertical signal.
   const shown = useMemo(
-    () => (curve ? maskedRegion(marked.mask, 1, marked.mask.length) : marked),
-    [curve, marked],
+    () => (curve ? maskedRegion(region.mask, 1, region.mask.length) : region),
+    [curve, region],
   );
   const [down, along] = [size.height / shown.height, size.width / shown.width];
-  const path = useMemo(() => outline(shown, down, along), [shown, down, along]);
+  const path = useMemo(() => outlinePath(shown, down, along), [shown, down, along]);
   const channel = Math.min(state.selected.value?.channel ?? 0, channelCount(value) - 1);
-  const word = from ? "Receptive field" : "Projective field";
-  const [where, gaps] = [fieldText(marked, value.key, theory), gapsText(marked)];
+  const word = isReceptive ? "Receptive field" : "Projective field";
+  const [where, gaps] = [
+    receptiveFieldText(region, value.key, theoreticalExtents),
+    markedShareText(region),
+  ];
   const words = gaps ? `${where}; only ${gaps}` : where;
-  const meaning = from
-    ? `the input pixels that can affect this ${of}`
-    : `the output pixels that this ${of} can affect`;
+  const meaning = isReceptive
+    ? `the input pixels that can affect this ${elementNoun}`
+    : `the output pixels that this ${elementNoun} can affect`;
   // If the field has gaps, a thick outline would hide the pixels between them.
   const line = gaps === "" ? "" : "nbg-ray";
-  const one = from ? 0 : channel;
+  const one = isReceptive ? 0 : channel;
   const label = `${word}: ${where}`;
   const over = (
     <svg class="nbg-overlay" width={size.width} height={size.height} aria-hidden="true">
@@ -138,8 +147,8 @@ function FieldPicture({ value, marked, of, theory = null, from = false }: FieldP
   );
   return (
     <figure
-      data-field={`${from ? "from" : "to"},${value.key}`}
-      data-pixels={`${marked.height}×${marked.width}`}
+      data-field={`${isReceptive ? "from" : "to"},${value.key}`}
+      data-pixels={`${region.height}×${region.width}`}
     >
       <figcaption>
         <strong title={meaning}>{word}</strong> <span class="nbg-second">{words}</span>
@@ -150,7 +159,7 @@ function FieldPicture({ value, marked, of, theory = null, from = false }: FieldP
           channels={[one]}
           columns={1}
           scale={1}
-          cell={CURVE_SIZE}
+          curveSize={CURVE_SIZE}
           showRank
         >
           {over}

@@ -16,15 +16,15 @@ export function InterpolationView(props: {
   source: Value;
   interpolation: Interpolation;
   channel: number;
-  drawn: DrawContext;
+  context: DrawContext;
 }) {
-  const { source, interpolation, channel, drawn } = props;
+  const { source, interpolation, channel, context } = props;
   const hoveredCell = useSignal<number | null>(null);
   const { taps, terms, value } = interpolation;
   const markLabel = terms.length === 1 ? "the pixel that is copied" : "the pixels that are mixed";
   const from: MarkedSource = { value: source, channel, taps, markLabel };
   const columns = taps.columns.length;
-  const { cell, way } = cellLayout(drawn.width, taps.rows.length, columns, 3);
+  const { cell: cellSide, way } = cellLayout(context.width, taps.rows.length, columns, 3);
   const cells = {
     pixel: terms.map((part) => ({ value: part.value })),
     share: terms.map(({ weight }) => ({ value: weight })),
@@ -43,13 +43,13 @@ export function InterpolationView(props: {
   return (
     <SourceAndResult
       sources={[from]}
-      context={drawn}
+      context={context}
       asideWidth={terms.length > 1 ? MIN_EQUATION_WIDTH : 0}
     >
       {terms.length > 1 && (
         <div class={`nbg-flowing nbg-way-${way === "beside" ? "below" : "stacked"}`}>
           <Equation
-            {...{ columns, cell, hoveredCell, cellTooltip }}
+            {...{ columns, cellSide, hoveredCell, cellTooltip }}
             terms={[
               {
                 title: "Source pixels",

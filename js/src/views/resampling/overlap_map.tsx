@@ -7,13 +7,13 @@ import { pointerPosition, useViews } from "../context.ts";
 import { px } from "../layout.ts";
 
 /** CSS pixels of the picture's longer side, and the most pixels shown, since the pattern repeats. */
-const SIDE = 240;
-const MAX_SHOWN = 30;
-const LINE_HEIGHT = 28;
+const MAP_SIDE = 240;
+const MAX_SHOWN_PIXELS = 30;
+const SIGNAL_STRIP_HEIGHT = 28;
 
 /** The first pixel and the number of pixels shown around `at`. */
 const visibleRange = (length: number, at: number) => {
-  const count = Math.min(length, MAX_SHOWN);
+  const count = Math.min(length, MAX_SHOWN_PIXELS);
   return { from: Math.min(Math.max(0, at - Math.floor(count / 2)), length - count), count };
 };
 
@@ -24,7 +24,7 @@ export function OverlapMap({ counts, y, x }: { counts: OverlapCounts; y: number;
   const { rows, columns } = counts;
   const [down, along] = [visibleRange(rows.length, y), visibleRange(columns.length, x)];
   const [height, width] = [down.count, along.count];
-  const scale = Math.floor(SIDE / Math.max(height, width));
+  const scale = Math.floor(MAP_SIDE / Math.max(height, width));
   const most = Math.max(...rows) * Math.max(...columns);
   const at = (row: number, column: number): number => (rows[row] ?? 0) * (columns[column] ?? 0);
   const part = height < rows.length || width < columns.length;
@@ -52,9 +52,9 @@ export function OverlapMap({ counts, y, x }: { counts: OverlapCounts; y: number;
   const leave = (): void => {
     views.tooltip.value = null;
   };
-  const high = height === 1 ? LINE_HEIGHT : height * scale;
+  const high = height === 1 ? SIGNAL_STRIP_HEIGHT : height * scale;
   const [left, top] = [(x - along.from) * scale, height === 1 ? 0 : (y - down.from) * scale];
-  const mark = `M${left} ${top}h${scale}v${height === 1 ? LINE_HEIGHT : scale}h${-scale}z`;
+  const mark = `M${left} ${top}h${scale}v${height === 1 ? SIGNAL_STRIP_HEIGHT : scale}h${-scale}z`;
   return (
     <figure class="nbg-overlap-map">
       <figcaption>

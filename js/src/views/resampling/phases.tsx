@@ -4,14 +4,14 @@ import type { TransposedTaps } from "../../explain/window.ts";
 import { Figure } from "../explain/matrix.tsx";
 
 /** CSS pixels: of the diagram's longer side, the most of one weight, and the least of one with a letter. */
-const SIDE = 132;
+const DIAGRAM_SIDE = 132;
 const MAX_CELL_SIZE = 26;
-const MIN_LETTER_CELL = 20;
+const MIN_LETTER_CELL_SIZE = 20;
 
 /** Letters for the phases, if there are few enough. */
-const LETTERS = "ABCDEFGHIJKLMNOP";
+const PHASE_LETTERS = "ABCDEFGHIJKLMNOP";
 
-export function Phases(props: {
+export function PhaseDiagram(props: {
   transposedTaps: TransposedTaps;
   dilations: readonly number[];
   rows: number;
@@ -21,7 +21,7 @@ export function Phases(props: {
   const { phaseTaps, strides } = transposedTaps;
   const [sy, sx] = strides;
   const [dy, dx] = [dilations.at(-2) ?? 1, dilations.at(-1) ?? 1];
-  const cell = Math.min(MAX_CELL_SIZE, SIDE / Math.max(rows, columns));
+  const cell = Math.min(MAX_CELL_SIZE, DIAGRAM_SIDE / Math.max(rows, columns));
   const own = [
     new Set(phaseTaps.rows.map(({ tap }) => tap)),
     new Set(phaseTaps.columns.map(({ tap }) => tap)),
@@ -32,7 +32,7 @@ export function Phases(props: {
   }));
   const isOwn = ({ y, x }: { y: number; x: number }): boolean =>
     (own[0]?.has(y) ?? false) && (own[1]?.has(x) ?? false);
-  const letters = cell >= MIN_LETTER_CELL && sy * sx <= LETTERS.length;
+  const letters = cell >= MIN_LETTER_CELL_SIZE && sy * sx <= PHASE_LETTERS.length;
   const many = taps.filter(isOwn).length;
   return (
     <Figure
@@ -56,7 +56,7 @@ export function Phases(props: {
             />
             {letters && (
               <text x={(tap.x + 0.5) * cell} y={(tap.y + 0.5) * cell + 4}>
-                {LETTERS[((tap.y * dy) % sy) * sx + ((tap.x * dx) % sx)]}
+                {PHASE_LETTERS[((tap.y * dy) % sy) * sx + ((tap.x * dx) % sx)]}
               </text>
             )}
           </g>

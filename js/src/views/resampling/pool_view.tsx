@@ -9,25 +9,25 @@ import { Figure, Matrix, type MatrixCell } from "../explain/matrix.tsx";
 import { Num } from "../explain/number.tsx";
 import {
   type DrawContext,
-  GAP,
   type MarkedSource,
+  PICTURE_GAP,
   SourceAndResult,
 } from "../explain/source_result.tsx";
 import { maxAbs } from "../layout.ts";
 
 /** CSS pixels of the text beside the pictures. */
 const TEXT_WIDTH = 200;
-const MAX_CELLS = 1024;
+const MAX_WINDOW_CELLS = 1024;
 
 export function PoolView(props: {
   layer: Layer;
   source: Value;
-  pooled: PoolWindow;
+  poolWindow: PoolWindow;
   channel: number;
-  drawn: DrawContext;
+  context: DrawContext;
 }) {
-  const { layer, source, pooled, channel, drawn } = props;
-  const { taps, cells, argmax, kind } = pooled;
+  const { layer, source, poolWindow, channel, context } = props;
+  const { taps, cells, argmax, kind } = poolWindow;
   const [rows, columns] = [taps.rows.length, taps.columns.length];
   const markLabel = "the window";
   const from: MarkedSource = {
@@ -37,7 +37,10 @@ export function PoolView(props: {
     margins: windowMargins(layer),
     markLabel,
   };
-  const cell = Math.max(6, Math.min(54, Math.floor(drawn.width / columns), Math.floor(300 / rows)));
+  const cell = Math.max(
+    6,
+    Math.min(54, Math.floor(context.width / columns), Math.floor(300 / rows)),
+  );
   const color = useValueColor(source, maxAbs(cells.map((one) => one.input)) || 1);
   const shown = cells.map(({ input, state }, i): MatrixCell => {
     if (kind !== "max") return { value: input, state };
@@ -45,19 +48,19 @@ export function PoolView(props: {
     return { value: input, state, mark: i === argmax ? "ring" : "struck" };
   });
   const inside = cells.filter((one) => one.state === "input").length;
-  const few = cells.length <= MAX_CELLS;
+  const few = cells.length <= MAX_WINDOW_CELLS;
   return (
     <SourceAndResult
       sources={[from]}
-      context={drawn}
-      asideWidth={columns * cell + GAP + TEXT_WIDTH}
+      context={context}
+      asideWidth={columns * cell + PICTURE_GAP + TEXT_WIDTH}
     >
       {few && (
         <Figure title="Window" text={`${rows}×${columns}`}>
           <Matrix
             label="Window of the input"
             columns={columns}
-            cell={cell}
+            cellSide={cell}
             cells={shown}
             color={color}
             cellTooltip={(i) =>
@@ -69,7 +72,7 @@ export function PoolView(props: {
       <p class="nbg-pool-text">
         {kind === "max" ? (
           <>
-            The largest of {formatInteger(inside)}: <Num value={pooled.value} strong />.{" "}
+            The largest of {formatInteger(inside)}: <Num value={poolWindow.value} strong />.{" "}
             <span class="nbg-second">
               {inside === 2
                 ? "The other value is discarded."
@@ -78,9 +81,10 @@ export function PoolView(props: {
           </>
         ) : (
           <>
-            Their sum <Num value={pooled.sum} strong />, divided by {formatInteger(pooled.divisor)}.{" "}
+            Their sum <Num value={poolWindow.sum} strong />, divided by{" "}
+            {formatInteger(poolWindow.divisor)}.{" "}
             <span class="nbg-second">
-              {pooled.divisor > inside
+              {poolWindow.divisor > inside
                 ? "Padding counts as zeros."
                 : "Pooling discards their positions."}
             </span>

@@ -20,21 +20,21 @@ import {
 import type { MatrixCell } from "../explain/matrix.tsx";
 import { type MarkedSource, SourceAndResult } from "../explain/source_result.tsx";
 import { OverlapMap } from "./overlap_map.tsx";
-import { Phases } from "./phases.tsx";
+import { PhaseDiagram } from "./phases.tsx";
 
 /** CSS pixels of the content beside the pictures. */
 const ASIDE_WIDTH = 240;
 
 /** The number of the filter's taps that read padding, as text; "" if none. */
-function outsideText(taps: number, inside: number): string {
-  if (inside === taps) return "";
-  const some = inside === 0 ? "all" : `${taps - inside} of its ${taps}`;
-  return `; ${some} ${taps - inside === 1 && inside > 0 ? "taps lies" : "taps lie"} outside the map (padding)`;
+function outsideText(tapCount: number, insideCount: number): string {
+  if (insideCount === tapCount) return "";
+  const some = insideCount === 0 ? "all" : `${tapCount - insideCount} of its ${tapCount}`;
+  return `; ${some} ${tapCount - insideCount === 1 && insideCount > 0 ? "taps lies" : "taps lie"} outside the map (padding)`;
 }
 
 type Props = ConvolutionProps;
 
-export function TransposedView(props: Props) {
+export function TransposedConvolutionView(props: Props) {
   const { layer, source, products, chosen, context } = props;
   const { transposedTaps, taps, firstChannel } = products;
   if (transposedTaps === null) return null;
@@ -57,7 +57,7 @@ export function TransposedView(props: Props) {
         {counts !== null && <OverlapMap counts={counts} y={y} x={x} />}
       </SourceAndResult>
       {few ? (
-        <TransposedEquations {...props} phased={transposedTaps} />
+        <TransposedEquations {...props} transposedTaps={transposedTaps} />
       ) : (
         <p class="nbg-note">
           The {taps.rows.length}×{taps.columns.length} filter is too large to show each weight.
@@ -68,13 +68,17 @@ export function TransposedView(props: Props) {
   );
 }
 
-function TransposedEquations(props: Props & { phased: TransposedTaps }) {
-  const { layer, source, products, chosen, phased, weight, output, context } = props;
+function TransposedEquations(props: Props & { transposedTaps: TransposedTaps }) {
+  const { layer, source, products, chosen, transposedTaps, weightKey, outputChannel, context } =
+    props;
   const hoveredCell = useSignal<number | null>(null);
   const below = useSignal<number | null>(null);
   const { firstChannel } = products;
-  const { phaseTaps } = phased;
-  const [patch, sub] = [products.patch(chosen), products.patch(chosen, phaseTaps)];
+  const { phaseTaps } = transposedTaps;
+  const [patch, sub] = [
+    products.channelProducts(chosen),
+    products.channelProducts(chosen, phaseTaps),
+  ];
   const wide = cellLayout(context.width, patch.rows, patch.columns, 3);
   const small = cellLayout(context.width, sub.rows || 1, sub.columns || 1, 3);
   const taps = new Set(
@@ -98,7 +102,7 @@ function TransposedEquations(props: Props & { phased: TransposedTaps }) {
     product: useSignedColor(maxAbsCell(cells.product)),
   };
   const is1d = source.nchw[2] === 1 && patch.rows === 1;
-  const [sy, sx] = phased.strides;
+  const [sy, sx] = transposedTaps.strides;
   const counted = sub.cells.filter((one) => one.state === "input").length;
   const total = sub.cells.reduce((sum, one) => sum + one.product, 0);
   const shown = formatFixed(total);
@@ -109,12 +113,12 @@ function TransposedEquations(props: Props & { phased: TransposedTaps }) {
       <section>
         <h4>Zero-insertion picture</h4>
         <p class="nbg-second">
-          insert zeros between the pixels, then convolve with the flipped filter {weight}[
-          {firstChannel + chosen}, {output}]
+          insert zeros between the pixels, then convolve with the flipped filter {weightKey}[
+          {firstChannel + chosen}, {outputChannel}]
         </p>
         <div class={way(wide)}>
           <Equation
-            {...{ hoveredCell, is1d, columns: patch.columns, cell: wide.cell }}
+            {...{ hoveredCell, is1d, columns: patch.columns, cellSide: wide.cell }}
             cellTooltip={productTooltip(patch)}
             terms={[
               {
@@ -146,14 +150,14 @@ function TransposedEquations(props: Props & { phased: TransposedTaps }) {
       <section>
         <h4>Sub-pixel picture</h4>
         <p class="nbg-second">
-          phase ({phased.phase.join(", ")}) of {sy * sx}
+          phase ({transposedTaps.phase.join(", ")}) of {sy * sx}
           {sub.cells.length > 0
             ? `: an ordinary ${sub.rows}×${sub.columns} filter${outsideText(sub.cells.length, counted)}`
             : ": no pixel contributes here"}
         </p>
         <div class="nbg-phased">
-          <Phases
-            transposedTaps={phased}
+          <PhaseDiagram
+            transposedTaps={transposedTaps}
             dilations={layer.window.dilations}
             rows={patch.rows}
             columns={patch.columns}
@@ -162,7 +166,7 @@ function TransposedEquations(props: Props & { phased: TransposedTaps }) {
             <div class={way(small)}>
               <Equation
                 {...{ is1d, columns: sub.columns }}
-                cell={small.cell}
+                cellSide={small.cell}
                 hoveredCell={below}
                 cellTooltip={productTooltip(sub)}
                 terms={[

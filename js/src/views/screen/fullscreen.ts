@@ -2,15 +2,15 @@
 import { effect } from "@preact/signals";
 import type { Views } from "../context.ts";
 import { px } from "../layout.ts";
-import { MIN_ZOOM, presentationZoom } from "../present.tsx";
+import { MIN_PRESENTATION_ZOOM, presentationZoom } from "../presentation_mode.tsx";
 
 /**
  * The room of a presented view in its own CSS pixels: the tour's network fits, and a projector has at least 1280×720.
  */
-const ROOM = { width: 1113, height: 626 };
+const PRESENTED_VIEW_SIZE = { width: 1113, height: 626 };
 
 /** Follow `isPresenting`: the requested view is shown, else the first visible one. */
-export function watchPresenting({ state, root, width }: Views, place: HTMLElement): () => void {
+export function watchPresenting({ state, root, width }: Views, container: HTMLElement): () => void {
   let undo: (() => void) | undefined;
   const leave = (): void => {
     state.isPresenting.value = false;
@@ -24,7 +24,7 @@ export function watchPresenting({ state, root, width }: Views, place: HTMLElemen
     }
     if (width.value === 0) return; // the page's part is hidden, or not attached yet
     if (state.presentingView.value === null) state.presentingView.value = root;
-    if (state.presentingView.value === root) undo ??= enterFullscreen(root, place, leave);
+    if (state.presentingView.value === root) undo ??= enterFullscreen(root, container, leave);
   });
   return () => {
     stop();
@@ -34,16 +34,19 @@ export function watchPresenting({ state, root, width }: Views, place: HTMLElemen
   };
 }
 
-function enterFullscreen(root: HTMLElement, place: HTMLElement, leave: () => void): () => void {
+function enterFullscreen(root: HTMLElement, container: HTMLElement, leave: () => void): () => void {
   let here = true;
   let whole = false;
   const owner = root.getRootNode() as Document | ShadowRoot;
   // The view's place keeps its height, so that the notebook does not jump and a frame around it does not collapse.
-  place.style.minHeight = px(root.offsetHeight);
+  container.style.minHeight = px(root.offsetHeight);
   root.dataset.presenting = "";
   const enlarge = (): void => {
-    const { width, height } = ROOM;
-    const zoom = Math.max(MIN_ZOOM, Math.min(innerWidth / width, innerHeight / height));
+    const { width, height } = PRESENTED_VIEW_SIZE;
+    const zoom = Math.max(
+      MIN_PRESENTATION_ZOOM,
+      Math.min(innerWidth / width, innerHeight / height),
+    );
     presentationZoom.value = zoom;
     root.style.setProperty("zoom", String(zoom));
   };
@@ -89,7 +92,7 @@ function enterFullscreen(root: HTMLElement, place: HTMLElement, leave: () => voi
     root.popover = null;
     delete root.dataset.presenting;
     root.style.removeProperty("zoom");
-    place.style.minHeight = "";
+    container.style.minHeight = "";
     root.focus({ preventScroll: true });
   };
 }

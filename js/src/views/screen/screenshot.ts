@@ -1,7 +1,7 @@
 // Renders a view's elements into a picture.
 
 /** The largest picture side that browsers draw: the lower of Chromium's and Firefox's limits. */
-const MAX_SIDE = 16_384;
+const MAX_SCREENSHOT_SIDE = 16_384;
 
 /** Characters that are invalid in XML but may occur in layer names. */
 const INVALID_XML = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu;
@@ -9,21 +9,21 @@ const INVALID_XML = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu;
 /** A PNG of an element with its own styles, at the screen's resolution. */
 export async function takeScreenshot(
   root: HTMLElement,
-  style: string,
+  cssText: string,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const { width, height } = root.getBoundingClientRect();
   if (width === 0 || height === 0) throw new Error("this page shows no view of it");
-  const ratio = Math.min(window.devicePixelRatio, MAX_SIDE / Math.max(width, height));
+  const ratio = Math.min(window.devicePixelRatio, MAX_SCREENSHOT_SIDE / Math.max(width, height));
   const copy = cloneWithState(root);
   // Copy the page's CSS variables that the style sheet uses.
   const own = getComputedStyle(root);
-  for (const name of new Set(style.match(/--jp-[\w-]+/g) ?? [])) {
+  for (const name of new Set(cssText.match(/--jp-[\w-]+/g) ?? [])) {
     const value = own.getPropertyValue(name);
     if (value !== "") copy.style.setProperty(name, value);
   }
   const sheet = document.createElement("style");
   // Disable transitions and animations; hover and focus do not occur.
-  sheet.textContent = `${style}\n* { transition: none !important; animation: none !important; }`;
+  sheet.textContent = `${cssText}\n* { transition: none !important; animation: none !important; }`;
   const page = document.createElement("div");
   page.setAttribute("style", `width: ${width}px; height: ${height}px; overflow: hidden;`);
   page.append(sheet, copy);

@@ -1,8 +1,8 @@
 // The tooltip of the number under the pointer: its value, position and rank within the map.
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import type { HoverTarget } from "../../messages.ts";
-import type { ClassNames } from "../../network/class_names.ts";
-import { channelUnit, drawKind } from "../../network/display_kind.ts";
+import type { ClassNameLookup } from "../../network/class_names.ts";
+import { channelNoun, displayStyle } from "../../network/display_kind.ts";
 import type { Network } from "../../network/network.ts";
 import { formatExact, formatInteger } from "../../number_format.ts";
 import { valueRank } from "../channel_similarity.ts";
@@ -16,7 +16,7 @@ function withTopChannel(
   example: number,
   values: Float32Array | null,
 ): Hover {
-  if (drawKind(hover.value).name !== "classes" || hover.channels.length < 2) return hover;
+  if (displayStyle(hover.value).name !== "classes" || hover.channels.length < 2) return hover;
   const { numbers } = valuesAt(hover, network, example, values);
   const [first = 0] = argsortDescending(numbers.map((number) => number ?? Number.NaN));
   return { ...hover, channels: [hover.channels[first] ?? 0] };
@@ -28,7 +28,7 @@ export function hoverText(
   network: Network,
   example: number,
   values: Float32Array | null,
-  names?: ClassNames,
+  names?: ClassNameLookup,
 ): { title: string; text: string } {
   const [, channels, height, width] = hover.value.nchw;
   const size = height * width;
@@ -36,8 +36,8 @@ export function hoverText(
   const texts = numbers.map((number) => (number === undefined ? "…" : formatExact(number)));
   const [one] = hover.channels;
   const place: string[] = [];
-  const shown = drawKind(hover.value).name;
-  const word = shown === "bars" ? "channel" : channelUnit(hover.value);
+  const shown = displayStyle(hover.value).name;
+  const word = shown === "bars" ? "channel" : channelNoun(hover.value);
   if (numbers.length === 1 && channels > 1) place.push(`${word} ${one}`);
   if (shown === "attention") place.push(`token ${hover.y} attends to token ${hover.x}`);
   const name = names?.(hover.value.key)[one ?? -1];
@@ -66,7 +66,7 @@ function valuesAt(hover: Hover, network: Network, example: number, values: Float
 }
 
 /** The same data for Python. */
-function createSpot(
+function createHoverTarget(
   hover: Hover,
   network: Network,
   example: number,
@@ -93,15 +93,15 @@ function usePointerReport(hover: Hover | null, values: Float32Array | null): voi
   useEffect(() => {
     const spot =
       hover !== null && now?.values.has(hover.value.key) === true
-        ? createSpot(withTopChannel(hover, now, example, values), now, example, values)
+        ? createHoverTarget(withTopChannel(hover, now, example, values), now, example, values)
         : null;
     if (spot === null && !isReporting.current) return; // another view of this viewer may report
     isReporting.current = spot !== null;
-    state.pointerSpot.value = spot;
+    state.hoverTarget.value = spot;
   }, [state, hover, values, now, example]);
   useEffect(
     () => () => {
-      if (isReporting.current) state.pointerSpot.value = null;
+      if (isReporting.current) state.hoverTarget.value = null;
     },
     [state],
   );
@@ -111,25 +111,25 @@ function usePointerReport(hover: Hover | null, values: Float32Array | null): voi
  * Clear the tooltip if the pointer leaves the viewer or the hovered element is removed: a removed element gets no leave
  * event.
  */
-function useClearOnLeave(of: Element | null): void {
+function useClearOnLeave(element: Element | null): void {
   const { root, hover, tooltip } = useViews();
   useEffect(() => {
-    if (of === null) return;
+    if (element === null) return;
     const leave = (): void => {
       hover.value = null;
       tooltip.value = null;
     };
     const observer = new MutationObserver(() => {
-      if (!root.contains(of)) leave();
+      if (!root.contains(element)) leave();
     });
     observer.observe(root, { childList: true, subtree: true });
     root.addEventListener("pointerleave", leave);
-    if (!root.contains(of)) leave(); // removed before this effect ran
+    if (!root.contains(element)) leave(); // removed before this effect ran
     return () => {
       observer.disconnect();
       root.removeEventListener("pointerleave", leave);
     };
-  }, [of, root, hover, tooltip]);
+  }, [element, root, hover, tooltip]);
 }
 
 export function Tooltip() {
@@ -138,7 +138,7 @@ export function Tooltip() {
   useClearOnLeave(hover?.element ?? views.tooltip.value?.element ?? null);
   const network = views.network.value;
   const values = useValues(hover?.value ?? null);
-  const pair = network?.pairs.get(hover?.value.key ?? "");
+  const pair = network?.comparisonPairs.get(hover?.value.key ?? "");
   const a = useValues(network?.values.get(pair?.a ?? "") ?? null);
   const b = useValues(network?.values.get(pair?.b ?? "") ?? null);
   const difference = useValues(network?.values.get(pair?.difference ?? "") ?? null);

@@ -11,7 +11,7 @@ import { Maps } from "../maps.tsx";
 import { AttentionOverlay, PatchMark, tokenAt, tokenAxes, weightsRow } from "./token_marks.tsx";
 
 /** The most weights listed. */
-const MAX_LISTED = 6;
+const MAX_LISTED_WEIGHTS = 6;
 
 /** The token's patch, "patch 1, 2" by row and column, or "no patch". */
 function patchText(token: number, tokens: TokenGrid | undefined): string {
@@ -83,29 +83,31 @@ export function AttendedTokens(props: {
         {input !== undefined && columns !== undefined && (
           <AttendedInput
             input={input}
-            tokens={columns}
-            query={rows}
+            keyTokens={columns}
+            queryTokens={rows}
             token={token}
             weights={weights}
             side={side / 2 - 8}
-            ratio={pixelRatio.value}
+            pixelRatio={pixelRatio.value}
           />
         )}
         <ol>
-          {order.slice(0, MAX_LISTED).map((one) => (
+          {order.slice(0, MAX_LISTED_WEIGHTS).map((one) => (
             <li key={one} data-token={one} title={formatExact(weights[one] ?? 0)}>
               <span>{one}</span>
               <span class="nbg-second">{patchText(one, columns)}</span>
               <strong>{formatShort(weights[one] ?? 0)}</strong>
             </li>
           ))}
-          {order.length > MAX_LISTED && (
+          {order.length > MAX_LISTED_WEIGHTS && (
             <li class="nbg-second">
               <span />
-              <span>{order.length - MAX_LISTED} more</span>
+              <span>{order.length - MAX_LISTED_WEIGHTS} more</span>
               <span>
                 {formatShort(
-                  order.slice(MAX_LISTED).reduce((sum, one) => sum + (weights[one] ?? 0), 0),
+                  order
+                    .slice(MAX_LISTED_WEIGHTS)
+                    .reduce((sum, one) => sum + (weights[one] ?? 0), 0),
                 )}
               </span>
             </li>
@@ -119,16 +121,19 @@ export function AttendedTokens(props: {
 /** The input under the attention overlay; hovering selects another token. */
 function AttendedInput(props: {
   input: Value;
-  tokens: TokenGrid;
-  query: TokenGrid | undefined;
+  keyTokens: TokenGrid;
+  queryTokens: TokenGrid | undefined;
   token: number;
   weights: Float32Array;
   side: number;
-  ratio: number;
+  pixelRatio: number;
 }) {
-  const { input, tokens, query, token, weights, side, ratio } = props;
+  const { input, keyTokens, queryTokens, token, weights, side, pixelRatio } = props;
   const [, channels, height, width] = input.nchw;
-  const { scale } = pictureSize(height, width, { width: side * ratio, height: side * ratio });
+  const { scale } = pictureSize(height, width, {
+    width: side * pixelRatio,
+    height: side * pixelRatio,
+  });
   return (
     <div class="nbg-attended-input" style={{ maxWidth: px(side) }}>
       <Maps
@@ -136,11 +141,11 @@ function AttendedInput(props: {
         channels={Array.from({ length: channels }, (_, k) => k)}
         columns={1}
         scale={Math.min(1, scale)}
-        zoom={Math.max(1, scale) / ratio}
+        zoom={Math.max(1, scale) / pixelRatio}
         label={`${input.key}, ${contentsText(input)}`}
       >
-        <AttentionOverlay tokens={tokens} weights={weights} />
-        {query !== undefined && <PatchMark tokens={query} token={token} />}
+        <AttentionOverlay tokens={keyTokens} weights={weights} />
+        {queryTokens !== undefined && <PatchMark tokens={queryTokens} token={token} />}
       </Maps>
     </div>
   );

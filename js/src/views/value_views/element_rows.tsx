@@ -6,15 +6,15 @@ import { useViews } from "../context.ts";
 import { hasUnitRange } from "../image_limits.ts";
 import { maxAbs } from "../layout.ts";
 
-const BAR = { width: 72, height: 12 };
+const BAR_SIZE = { width: 72, height: 12 };
 
 export function ElementRows(props: {
   value: Value;
   /** In display order. */
   channels: readonly number[];
-  selected: number | null;
+  selectedChannel: number | null;
 }) {
-  const { value, channels, selected } = props;
+  const { value, channels, selectedChannel } = props;
   const { state, classNames } = useViews();
   const called = classNames.value(value.key);
   const values = useExampleValues(value);
@@ -29,16 +29,16 @@ export function ElementRows(props: {
           class="nbg-element"
           data-of={value.key}
           data-channel={channel}
-          aria-pressed={channel === selected}
+          aria-pressed={channel === selectedChannel}
           aria-label={`value ${[channel, called[channel]].filter((one) => one !== undefined && one !== "").join(", ")}: ${formatExact(values?.[channel] ?? Number.NaN)}`}
-          tabIndex={channel === selected ? 0 : -1}
+          tabIndex={channel === selectedChannel ? 0 : -1}
           onClick={() => {
             state.comparedChannels.value = null;
             state.selected.value = { layer: value.key, channel };
           }}
         >
           <span>{channel}</span>
-          <ElementBar number={values?.[channel] ?? 0} most={most} shares={shares} />
+          <ElementBar number={values?.[channel] ?? 0} maxAbsValue={most} isUnitRange={shares} />
           <strong>{values === null ? "…" : formatShort(values[channel] ?? Number.NaN)}</strong>
           {called[channel] && <span class="nbg-class">{called[channel]}</span>}
         </button>
@@ -48,10 +48,18 @@ export function ElementRows(props: {
 }
 
 /** A bar to either side of zero; for shares of 1, zero is at the left. */
-function ElementBar({ number, most, shares }: { number: number; most: number; shares: boolean }) {
-  const { width, height } = BAR;
-  const zero = shares ? 0 : width / 2;
-  const size = Math.min(1, Math.abs(number) / most) * (width - zero);
+function ElementBar({
+  number,
+  maxAbsValue,
+  isUnitRange,
+}: {
+  number: number;
+  maxAbsValue: number;
+  isUnitRange: boolean;
+}) {
+  const { width, height } = BAR_SIZE;
+  const zero = isUnitRange ? 0 : width / 2;
+  const size = Math.min(1, Math.abs(number) / maxAbsValue) * (width - zero);
   return (
     <svg class="nbg-bars" width={width} height={height} aria-hidden="true">
       {Number.isFinite(number) ? (

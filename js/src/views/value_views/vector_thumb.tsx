@@ -12,8 +12,8 @@ interface Bar {
 }
 
 /** Split the elements into one run per bar; each bar has its run's extent on both sides of zero. */
-function groupBars(values: Float32Array, most: number): Bar[] {
-  const count = Math.min(values.length, most);
+function groupBars(values: Float32Array, maxBars: number): Bar[] {
+  const count = Math.min(values.length, maxBars);
   return Array.from({ length: count }, (_, i) => {
     const from = Math.floor((i * values.length) / count);
     const own = values.subarray(from, Math.floor(((i + 1) * values.length) / count));

@@ -16,7 +16,7 @@ from nbglcnn.inputs.arguments import check_not_empty
 from nbglcnn.load import ComparisonModel, ComparisonSide
 from nbglcnn.python_fallback import load_with_fallback
 from nbglcnn.report import Change, Report
-from nbglcnn.widget.viewer import FEATURES, Viewer
+from nbglcnn.widget.viewer import FEATURE_HOST_TYPES, Viewer
 
 
 def compare(
@@ -80,23 +80,23 @@ def compare(
     left = _make_side(a, x, strict)
     given = x if x_b is None else x_b
     if given is None and not isinstance(b, Viewer):
-        given = left.arrays
+        given = left.input_arrays
     if isinstance(b, Mapping):
         changed = load.with_parameters(left.graph, left.model.convert_state_dict(b))
         right = ComparisonSide(left.model, changed, load.convert_inputs(changed, given))
     else:
         right = _make_side(b, given, strict, left if a is b else None)
     for side in (left, right):
-        check_not_empty(side.graph.inputs, side.arrays)
-    counts = [{array.shape[:1] for array in side.arrays} for side in (left, right)]
+        check_not_empty(side.graph.inputs, side.input_arrays)
+    counts = [{array.shape[:1] for array in side.input_arrays} for side in (left, right)]
     if len(counts[0]) == len(counts[1]) == 1 and counts[0] != counts[1]:
         few, many = (sizes.pop()[0] for sizes in counts)
         raise InputError(f"A's input has {few} examples, B's {many}: give both the same number")
     joined = ComparisonModel(
         left,
         right,
-        shared_input=x_b is None and _arrays_equal(left.arrays, right.arrays),
-        shared_weights=left.model.source is right.model.source
+        shared_input=x_b is None and _arrays_equal(left.input_arrays, right.input_arrays),
+        shared_weights=left.model.user_model is right.model.user_model
         and not isinstance(b, Mapping)
         and _has_same_weights(left, right),
         observe=observe,
@@ -117,7 +117,7 @@ def _to_model(model: Any, preprocess: Any) -> Any:
     """Wrap a model with its preprocess; a Viewer has its own, a state_dict is returned as it is."""
     if isinstance(model, Viewer | Mapping):
         return model
-    return load.model_of(model, preprocess)
+    return load.wrap_model(model, preprocess)
 
 
 def _make_side(
@@ -134,7 +134,7 @@ def _make_side(
             else load.convert_inputs(network.graph, x, network.input_arrays)
         )
         return ComparisonSide(
-            network.model, replace(network.graph, classes=network.classes), arrays
+            network.loaded_model, replace(network.graph, class_names=network.classes), arrays
         )
     if same is not None:
         try:
@@ -175,7 +175,7 @@ class Comparison(Viewer):
         >>> comparison["encoder.0"].difference
     """
 
-    _features = (*FEATURES, CompareHost)
+    _feature_host_types = (*FEATURE_HOST_TYPES, CompareHost)
 
     @property
     def matched(self) -> tuple[tuple[str, str], ...]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from nbglcnn import load
 from nbglcnn.errors import InputError, unknown_name_message
-from nbglcnn.features.edits import weights
+from nbglcnn.features.edits import weight_log
 from nbglcnn.features.feature import Feature, ViewerHost
 from nbglcnn.graph import Array
 from nbglcnn.plan.schema import Comparison
@@ -36,16 +36,16 @@ class Difference:
 class CompareHost:
     """The compared layers, their values and differences, and the weights of B."""
 
-    messages = Messages()  # pages send no messages of this feature
+    message_types = Messages()  # pages send no messages of this feature
 
     def __init__(self, host: ViewerHost) -> None:
         self._host = host
         self._network = host.network
-        model = host.network.model
+        model = host.network.loaded_model
         if not isinstance(model, load.ComparisonModel):
             raise TypeError(f"a comparison takes two models, not a {type(model).__name__}")
         self._a, self._b = model.sides
-        self.feature = Feature("compare", views=lambda: {"compare": ""})
+        self.feature = Feature("compare", list_views=lambda: {"compare": ""})
 
     @property
     def comparison(self) -> Comparison:
@@ -124,13 +124,13 @@ class CompareHost:
             )
         now = self._network.weights()
         names = [name.removeprefix("B.") for name in now if name.startswith("B.")]
-        of_b = load.unwrap_names(state_dict, names)
+        of_b = load.match_state_dict_names(state_dict, names)
         kept = {name: array for name, array in now.items() if name.startswith("A.")}
         return {**kept, **{f"B.{name}": array for name, array in of_b.items()}}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the current parameters and buffers of B."""
-        return weights.state_dict(self._b.model, self._network.graph, "B.")
+        return weight_log.state_dict(self._b.model, self._network.graph, "B.")
 
     @property
     def summary(self) -> str:

@@ -10,7 +10,7 @@ import msgspec
 from nbglcnn.errors import InputError
 from nbglcnn.features.edits.bends import Bends
 from nbglcnn.features.edits.bent_graph import bent_graph
-from nbglcnn.features.edits.records import Edit, active_edits, from_dict
+from nbglcnn.features.edits.records import Edit, active_edits, edits_from_dicts
 from nbglcnn.features.edits.replay import check_replayable, edit_replay
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs.preprocess import KEY_PREFIX
@@ -72,7 +72,7 @@ def apply_bends(model: Any, bends: Any) -> torch.nn.Module:
     edits = _to_model_keys(edits, plan)
     if plan is not None and plan.header.preprocess:
         plan = None  # compiled for another input than the model's own
-    from nbglcnn.load.torch.edits.edited_module import BentModule
+    from nbglcnn.load.torch.edits.edited_module import EditedModule
     from nbglcnn.load.torch.model import TorchModel
 
     def compiled(twin: Any, inputs: Sequence[Array]) -> tuple[Graph, Plan]:
@@ -82,7 +82,7 @@ def apply_bends(model: Any, bends: Any) -> torch.nn.Module:
         bent_graph(graph, edit_replay(made, edits, arrays))
         return graph, made
 
-    return BentModule(TorchModel(model).module, edits, arrays, plan, compiled)
+    return EditedModule(TorchModel(model).module, edits, arrays, plan, compiled)
 
 
 def _parse_bends(bends: Any) -> tuple[list[Edit], Mapping[str, Array], Plan | None]:
@@ -100,7 +100,7 @@ def _parse_bends(bends: Any) -> tuple[list[Edit], Mapping[str, Array], Plan | No
         )
     rows = list(bends)
     plain = all(isinstance(row, Edit) for row in rows)
-    return active_edits(rows if plain else from_dict(rows)), {}, None
+    return active_edits(rows if plain else edits_from_dicts(rows)), {}, None
 
 
 def _to_model_keys(edits: list[Edit], plan: Plan | None) -> list[Edit]:

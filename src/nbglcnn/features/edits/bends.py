@@ -19,7 +19,7 @@ from nbglcnn.features.edits.transforms import GLSL, INJECT, TRANSFORM_KINDS
 from nbglcnn.transforms import Transform
 
 COMMON_PARAMETERS = ("mix", "channels", "enabled")  # parameters of each bend
-SEPARATE_UNDO_STEPS = ("enabled", "channels")  # each change of these is a separate undo step
+SEPARATELY_UNDONE_TRAITS = ("enabled", "channels")  # each change of these is a separate undo step
 
 
 class Bend(traitlets.HasTraits):
@@ -144,16 +144,16 @@ class Bend(traitlets.HasTraits):
             if self.removed:
                 raise InputError(f"the bend {self.name!r} was removed; add another")
             self._store.set_edits(
-                [self._edit_with(name, change["new"]) if one.name == self.name else one
+                [self._updated_edit(name, change["new"]) if one.name == self.name else one
                  for one in self._store.edits],
-                "" if name in SEPARATE_UNDO_STEPS else f"{self.name} {name}",
+                "" if name in SEPARATELY_UNDONE_TRAITS else f"{self.name} {name}",
             )  # fmt: skip
         except Exception:
             self.update_traits(self._edit)
             raise
         self.update_traits(next(one for one in self._store.edits if one.name == self.name))
 
-    def _edit_with(self, name: str, new: Any) -> Edit:
+    def _updated_edit(self, name: str, new: Any) -> Edit:
         edit = self._edit
         if name == "channels":
             [value] = [v for v in self._store.plan.values if v.key == edit.layer]
@@ -254,7 +254,7 @@ class Bends(Sequence[Bend]):
             A dict `{"bends": [...]}`, for `from_dict` and `apply_bends`.
         """
         edits = [one for one in self._store.edits if one.transform != INJECT]
-        return {"bends": records.to_dict(edits)}
+        return {"bends": records.edits_to_dicts(edits)}
 
     def from_dict(self, data: Mapping[str, Any]) -> None:
         """Replace all bends by those of a dict.
@@ -271,7 +271,7 @@ class Bends(Sequence[Bend]):
         """
         if not isinstance(data, Mapping) or set(data) != {"bends"}:
             raise InputError('from_dict: expected the dict of a to_dict(), {"bends": [...]}')
-        edits = records.from_dict(data["bends"])
+        edits = records.edits_from_dicts(data["bends"])
         for one in edits:
             if one.transform == INJECT:
                 raise InputError("from_dict: bends can't contain arrays; use inject()")

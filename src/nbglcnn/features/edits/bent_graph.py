@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 from nbglcnn.codegen.edit_targets import EditTargets
 from nbglcnn.errors import InputError
-from nbglcnn.features.edits.replay import DOMAIN, EditReplay, make_bend_node
-from nbglcnn.graph import Graph, Key, Node
+from nbglcnn.features.edits.replay import EDIT_NODE_DOMAIN, EditReplay, make_bend_node
+from nbglcnn.graph import Graph, Node, ValueKey
 
 
 def bent_graph(graph: Graph, bends: EditReplay) -> Graph:
@@ -20,7 +20,7 @@ def bent_graph(graph: Graph, bends: EditReplay) -> Graph:
     """
     if not bends:
         return graph
-    bent = insert_at_keys(
+    bent = insert_nodes_at_keys(
         graph, [key.name for key in graph.keys if key.name in bends], "bent",
         lambda key, value, name: [make_bend_node(key.name, value, name, bends)],
     )  # fmt: skip
@@ -34,15 +34,15 @@ def bent_graph(graph: Graph, bends: EditReplay) -> Graph:
     return bent
 
 
-def insert_at_keys(
+def insert_nodes_at_keys(
     graph: Graph,
-    names: Collection[str],
+    key_names: Collection[str],
     name_infix: str,
-    nodes_of: Callable[[Key, str, str], Sequence[Node]],
+    make_nodes: Callable[[ValueKey, str, str], Sequence[Node]],
 ) -> Graph:
     """Insert nodes after some keys of a Graph, where a forward hook would act.
 
-    `nodes_of` returns the nodes for a key, the name of their input and the name of their output,
+    `make_nodes` returns the nodes for a key, the name of their input and the name of their output,
     which contains `name_infix`. Other keys of the value, and the nodes that read it after the key,
     then refer to the output.
     """
@@ -54,28 +54,28 @@ def insert_at_keys(
         """Return the value of a key after its node."""
         if number in made:
             return made[number]
-        key, source = graph.keys[number], targets.view_of(number)
-        value = key.value if source < 0 else of(source)
-        if key.name in names:
-            name = f"{key.value} {name_infix} as {key.name}"
-            nodes_after.setdefault(key.value, []).extend(nodes_of(key, value, name))
-            if key.value in values:  # values between two networks have no shapes yet
-                values[name] = replace(values[key.value], name=name, data=None)
+        key, source = graph.keys[number], targets.preceding_key_index(number)
+        value = key.value_name if source < 0 else of(source)
+        if key.name in key_names:
+            name = f"{key.value_name} {name_infix} as {key.name}"
+            nodes_after.setdefault(key.value_name, []).extend(make_nodes(key, value, name))
+            if key.value_name in values:  # values between two networks have no shapes yet
+                values[name] = replace(values[key.value_name], name=name, data=None)
             value = name
         made[number] = value
         return value
 
-    keys = tuple(replace(key, value=of(number)) for number, key in enumerate(graph.keys))
+    keys = tuple(replace(key, value_name=of(number)) for number, key in enumerate(graph.keys))
 
     def read(node: Node, name: str) -> str:
-        number = targets.key_read_by(node, name) if name else -1
+        number = targets.applicable_key_index(node, name) if name else -1
         return name if number < 0 else of(number)
 
     nodes = [node for name in graph.inputs for node in nodes_after.pop(name, ())]
     for own in graph.nodes:
         nodes.append(replace(own, inputs=tuple(read(own, name) for name in own.inputs)))
         nodes += (one for name in own.outputs for one in nodes_after.pop(name, ()))
-    given = {old.value: key.value for old, key in zip(graph.keys, keys, strict=True)
+    given = {old.value_name: key.value_name for old, key in zip(graph.keys, keys, strict=True)
              if key.kind == "output"}  # fmt: skip
     return replace(
         graph,
@@ -88,10 +88,12 @@ def insert_at_keys(
 
 def edited_values(graph: Graph, keys: Collection[str] | None = None) -> set[str]:
     """Return the values that depend on edits, on all of them or only on those of `keys`."""
-    own = None if keys is None else {key.value for key in graph.keys if key.name in keys}
+    own = None if keys is None else {key.value_name for key in graph.keys if key.name in keys}
     found: set[str] = set()
     for node in graph.nodes:
-        bends = node.domain == DOMAIN and (own is None or not own.isdisjoint(node.outputs))
+        bends = node.domain == EDIT_NODE_DOMAIN and (
+            own is None or not own.isdisjoint(node.outputs)
+        )
         if bends or not found.isdisjoint(node.inputs):
             found.update(filter(None, node.outputs))
     return found

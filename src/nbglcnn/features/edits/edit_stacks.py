@@ -30,7 +30,7 @@ def build_edit_stacks(header: p.Header, edits: Sequence[Edit]) -> list[EditStack
     for number, value in enumerate(header.values):
         if value.shares_edits_of:
             sharing_values.setdefault(value.shares_edits_of, []).append(number)
-    old = find_skipped_passes(header, edits).values
+    old = find_skipped_passes(header, edits).value_indices
     found: dict[int, list[Edit]] = {}
     for edit in active_edits(edits):
         also = () if edit.array_hash else sharing_values.get(edit.layer, ())
@@ -41,20 +41,28 @@ def build_edit_stacks(header: p.Header, edits: Sequence[Edit]) -> list[EditStack
     return [EditStack(one, header.values[one], tuple(found[one])) for one in order]
 
 
-def view_depth(header: p.Header, number: int) -> int:
+def view_depth(header: p.Header, value_index: int) -> int:
     """Return the length of a value's chain of views."""
     count = 0
-    while (number := header.values[number].view_of) >= 0:
+    while (value_index := header.values[value_index].view_of) >= 0:
         count += 1
     return count
 
 
-def source_texture(header: p.Header, number: int, bent: Mapping[int, int]) -> int:
-    """Return the texture of a value before its own edits; `bent` has those of edited values."""
-    source = header.values[number].view_of
-    return header.values[number].texture if source < 0 else edited_texture(header, source, bent)
+def source_texture(header: p.Header, value_index: int, edited_textures: Mapping[int, int]) -> int:
+    """Return the texture of a value before its own edits; `edited_textures` has edited values'."""
+    source = header.values[value_index].view_of
+    return (
+        header.values[value_index].texture
+        if source < 0
+        else edited_texture(header, source, edited_textures)
+    )
 
 
-def edited_texture(header: p.Header, number: int, bent: Mapping[int, int]) -> int:
+def edited_texture(header: p.Header, value_index: int, edited_textures: Mapping[int, int]) -> int:
     """Return the texture of a value after its edits."""
-    return bent[number] if number in bent else source_texture(header, number, bent)
+    return (
+        edited_textures[value_index]
+        if value_index in edited_textures
+        else source_texture(header, value_index, edited_textures)
+    )

@@ -23,12 +23,12 @@ class Editor:
         self,
         plan: Callable[[], Plan],
         apply: Callable[[EditSnapshot], None],
-        value: Callable[[str], Array],
+        read_before_edits: Callable[[str], Array],
         check_open: Callable[[], None],
     ) -> None:
         self._check_open = check_open
-        self._read_before_edits = value
-        self.store = EditStore(plan, apply, value)
+        self._read_before_edits = read_before_edits
+        self.store = EditStore(plan, apply, read_before_edits)
         self.bends = Bends(self.store)
 
     def bend(

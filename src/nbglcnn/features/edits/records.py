@@ -19,7 +19,7 @@ from nbglcnn.features.edits.transforms import (
 )
 from nbglcnn.plan.schema import NOT_EDITABLE, Plan, Value
 
-PARAMETER_NAME = re.compile(r"[A-Za-z_]\w{0,30}")
+PARAMETER_NAME_PATTERN = re.compile(r"[A-Za-z_]\w{0,30}")
 MAX_EDITS = 1000
 
 
@@ -63,35 +63,37 @@ def parameters_of(edit: Edit) -> dict[str, float]:
     return dict(zip(names, edit.parameters, strict=False))
 
 
-def check_batched_seeds(edits: Iterable[Edit], batch: int, count: int) -> None:
+def check_batched_seeds(edits: Iterable[Edit], batch_size: int, example_count: int) -> None:
     """Raise InputError for random bends if the batches of a larger input would repeat numbers."""
     for edit in active_edits(edits):
-        if count > batch and "seed" in parameters_of(edit):
+        if example_count > batch_size and "seed" in parameters_of(edit):
             raise InputError(
-                f"{edit.layer} is bent by {edit.transform}, and {count} examples would run in "
-                f"batches of {batch} with equal random numbers in each: compile for a batch of "
-                f"{count}, or disable the bend {edit.name!r} (enabled = False)"
+                f"{edit.layer} is bent by {edit.transform}, and {example_count} examples would run "
+                f"in batches of {batch_size} with equal random numbers in each: compile for a "
+                f"batch of {example_count}, or disable the bend {edit.name!r} (enabled = False)"
             )
 
 
-def validate_number(what: str, number: Any, parameter: TransformParameter | None = None) -> float:
+def validate_number(
+    error_subject: str, number: Any, parameter: TransformParameter | None = None
+) -> float:
     """Return a parameter as a float; InputError if it is no number, not finite or out of range."""
     try:
         value = float(number)
     except (TypeError, ValueError):
-        raise InputError(f"{what}: expected a number, not {number!r}") from None
+        raise InputError(f"{error_subject}: expected a number, not {number!r}") from None
     if not math.isfinite(value):
-        raise InputError(f"{what} is {value}; expected a finite number")
+        raise InputError(f"{error_subject} is {value}; expected a finite number")
     if parameter is None:
         return value
     if parameter.integer and value != int(value):
-        raise InputError(f"{what} is {value}; expected an integer")
+        raise InputError(f"{error_subject} is {value}; expected an integer")
     least, most = parameter.least, parameter.most
     if least is not None and (value < least or (parameter.above and value == least)):
-        raise InputError(f"{what} is {value}; expected a number > {least}" if parameter.above
-                         else f"{what} is {value}; expected a number ≥ {least}")  # fmt: skip
+        relation = ">" if parameter.above else "≥"
+        raise InputError(f"{error_subject} is {value}; expected a number {relation} {least}")
     if most is not None and value > most:
-        raise InputError(f"{what} is {value}; expected a number ≤ {most}")
+        raise InputError(f"{error_subject} is {value}; expected a number ≤ {most}")
     return value
 
 
@@ -120,18 +122,18 @@ def validate_glsl(source: Any, names: Sequence[str]) -> str:
     if len(names) > MAX_PARAMETERS:
         raise InputError(f"transforms.glsl: at most {MAX_PARAMETERS} parameters, not {len(names)}")
     for name in names:
-        if not PARAMETER_NAME.fullmatch(name) or name.startswith("gl_"):
+        if not PARAMETER_NAME_PATTERN.fullmatch(name) or name.startswith("gl_"):
             raise InputError(f"transforms.glsl: {name!r} is not a valid parameter name")
-    trusted_glsl.add(source.strip())
+    trusted_glsl_sources.add(source.strip())
     return source.strip()
 
 
-trusted_glsl: set[str] = set()  # code that this process has created
+trusted_glsl_sources: set[str] = set()  # code that this process has created
 
 
 def check_trusted_glsl(source: str) -> None:
     """Raise InputError for GLSL code that this process didn't create."""
-    if source not in trusted_glsl:
+    if source not in trusted_glsl_sources:
         raise InputError(
             f"a GLSL bend from a file or page needs your approval: read {source[:60]!r}, and if "
             "you trust it, call nbglcnn.transforms.glsl(...) with it once first"
@@ -230,13 +232,13 @@ def editable_value(plan: Plan, layer: str) -> Value:
     )
 
 
-def to_dict(edits: Iterable[Edit]) -> list[dict[str, Any]]:
+def edits_to_dicts(edits: Iterable[Edit]) -> list[dict[str, Any]]:
     """Convert edits to data for JSON."""
     found: list[dict[str, Any]] = msgspec.json.decode(msgspec.json.encode(list(edits)))
     return found
 
 
-def from_dict(rows: Iterable[Mapping[str, Any]]) -> tuple[Edit, ...]:
+def edits_from_dicts(rows: Iterable[Mapping[str, Any]]) -> tuple[Edit, ...]:
     """Parse edits from data of JSON; InputError if one is invalid."""
     try:
         return tuple(msgspec.convert(row, Edit) for row in rows)

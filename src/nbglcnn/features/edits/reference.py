@@ -15,27 +15,33 @@ from nbglcnn.plan.layout import NCHW
 
 
 def apply_edits(
-    array: Array, nchw: NCHW, edits: Iterable[Edit], arrays: Mapping[str, Array]
+    array: Array, nchw_shape: NCHW, edits: Iterable[Edit], injected_arrays: Mapping[str, Array]
 ) -> Array:
     """Return a value after its edits, in its own shape, as float32, or float64 if it was.
 
-    `nchw` is the shape in which the value is displayed and edited; `arrays` maps hashes to injected
-    arrays. Raises InputError for GLSL code, which runs only on a graphics device.
+    `nchw_shape` is the shape in which the value is displayed and edited; `injected_arrays` maps
+    hashes to injected arrays. Raises InputError for GLSL code, which runs only on a graphics
+    device.
     """
     kept = array.dtype if array.dtype == np.float64 else np.dtype(np.float32)
-    found = np.array(array, kept).reshape(nchw)
+    found = np.array(array, kept).reshape(nchw_shape)
     for edit in active_edits(edits):
-        channels = range(nchw[1]) if edit.channels is None else edit.channels
-        chosen = np.ix_(range(nchw[0]), list(channels), range(nchw[2]), range(nchw[3]))
+        channels = range(nchw_shape[1]) if edit.channels is None else edit.channels
+        chosen = np.ix_(
+            range(nchw_shape[0]), list(channels), range(nchw_shape[2]), range(nchw_shape[3])
+        )
         old = found[chosen]
-        made = _transform_channels(found, chosen, edit, arrays)
+        made = _transform_channels(found, chosen, edit, injected_arrays)
         mix = np.float32(edit.mix)
         found[chosen] = made if edit.mix == 1 else old * (1 - mix) + made.astype(kept) * mix
     return found.reshape(array.shape)
 
 
 def _transform_channels(
-    whole: Array, chosen: tuple[Array, ...], edit: Edit, arrays: Mapping[str, Array]
+    array: Array,
+    selected_index: tuple[Array, ...],
+    edit: Edit,
+    injected_arrays: Mapping[str, Array],
 ) -> Array:
     """Return the transformed values of the selected channels, before mixing."""
     if edit.transform == GLSL:
@@ -44,12 +50,12 @@ def _transform_channels(
             "GPU: disable it (enabled = False) or remove it"
         )
     if edit.transform == INJECT:
-        return arrays[edit.array_hash].reshape(whole[chosen].shape)
+        return injected_arrays[edit.array_hash].reshape(array[selected_index].shape)
     kind = TRANSFORM_KINDS[edit.transform]
     with np.errstate(all="ignore"):
         if kind.needs_all_channels:
-            return kind.formula(whole, *edit.parameters)[chosen]
-        return kind.formula(whole[chosen], *edit.parameters)
+            return kind.formula(array, *edit.parameters)[selected_index]
+        return kind.formula(array[selected_index], *edit.parameters)
 
 
 def group_by_layer(edits: Iterable[Edit]) -> dict[str, list[Edit]]:

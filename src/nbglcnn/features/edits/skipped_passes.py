@@ -13,8 +13,8 @@ from nbglcnn.plan import schema as p
 class SkippedPasses:
     """The passes of a Plan that need not run, and the values that they would write, by number."""
 
-    passes: frozenset[int] = frozenset()
-    values: frozenset[int] = frozenset()
+    pass_indices: frozenset[int] = frozenset()
+    value_indices: frozenset[int] = frozenset()
 
 
 NONE_SKIPPED = SkippedPasses()
@@ -71,18 +71,20 @@ def downstream_keys(header: p.Header, layer: str) -> frozenset[str]:
     )
 
 
-def _is_alias_of(header: p.Header, number: int, replaced_values: set[int]) -> bool:
+def _is_alias_of(header: p.Header, value_index: int, replaced_values: set[int]) -> bool:
     """Whether a value is among `replaced_values`, or an alias or view of one."""
-    while number >= 0:
-        if number in replaced_values:
+    while value_index >= 0:
+        if value_index in replaced_values:
             return True
-        number = header.values[number].view_of
+        value_index = header.values[value_index].view_of
     return False
 
 
-def _pass_inputs(step: p.Pass) -> list[tuple[int, int]]:
+def _pass_inputs(plan_pass: p.Pass) -> list[tuple[int, int]]:
     """Return the textures that a pass reads, each with the index of its value, or -1."""
-    return list(zip(step.inputs, step.input_values or (-1,) * len(step.inputs), strict=True))
+    return list(
+        zip(plan_pass.inputs, plan_pass.input_values or (-1,) * len(plan_pass.inputs), strict=True)
+    )
 
 
 def _downstream_passes(header: p.Header, is_replaced: Sequence[bool]) -> list[bool]:

@@ -43,14 +43,14 @@ class EditStore:
         self,
         plan: Callable[[], Plan],
         apply: Callable[[EditSnapshot], None],
-        value: Callable[[str], Array],
+        read_value: Callable[[str], Array],
     ) -> None:
         self._get_plan = plan
         self._apply = apply
-        self._get_value = value
-        self.present = EditSnapshot()
-        self.past: list[EditSnapshot] = []
-        self.future: list[EditSnapshot] = []
+        self._get_value = read_value
+        self.current = EditSnapshot()
+        self.undo_stack: list[EditSnapshot] = []
+        self.redo_stack: list[EditSnapshot] = []
         self.arrays: dict[str, Array] = {}
         self._last_step = ("", 0.0)
         self.listeners: list[Callable[[], None]] = []
@@ -63,26 +63,27 @@ class EditStore:
     @property
     def edits(self) -> tuple[Edit, ...]:
         """All current edits, in order."""
-        return self.present.edits
+        return self.current.edits
 
     # Changes
 
-    def set_edits(self, edits: Iterable[Edit], step: str = "") -> None:
+    def set_edits(self, edits: Iterable[Edit], undo_step: str = "") -> None:
         """Replace the current edits, as a step that can be undone.
 
-        Changes with the same `step` within a second are undone together.
+        Changes with the same `undo_step` within a second are undone together.
         """
         self._push_step(
-            EditSnapshot(validate_edits(edits, self.plan), self.present.weight_edit_count), step
+            EditSnapshot(validate_edits(edits, self.plan), self.current.weight_edit_count),
+            undo_step,
         )
 
     def set_weight_edit_count(
-        self, count: int, step: str = "", max_interval_s: float | None = None
+        self, count: int, undo_step: str = "", max_interval_s: float | None = None
     ) -> None:
         """Set the number of applied weight edits, as a step that can be undone."""
-        self._push_step(EditSnapshot(self.present.edits, count), step, max_interval_s)
+        self._push_step(EditSnapshot(self.current.edits, count), undo_step, max_interval_s)
 
-    def extends_last_step(self, step: str, max_interval_s: float | None = None) -> bool:
+    def try_extend_last_step(self, undo_step: str, max_interval_s: float | None = None) -> bool:
         """Whether a change coalesces with the last step; if so, update the step's time.
 
         `max_interval_s` is the most seconds since the last change; default: COALESCE_S.
@@ -90,32 +91,32 @@ class EditStore:
         last, at = self._last_step
         now = time.monotonic()
         found = (
-            step != ""
-            and step == last
+            undo_step != ""
+            and undo_step == last
             and now - at < (COALESCE_S if max_interval_s is None else max_interval_s)
         )
         if found:
-            self._last_step = step, now
+            self._last_step = undo_step, now
         return found
 
     def _push_step(
-        self, state: EditSnapshot, step: str, max_interval_s: float | None = None
+        self, state: EditSnapshot, undo_step: str, max_interval_s: float | None = None
     ) -> None:
-        if state == self.present:
+        if state == self.current:
             return
-        before = self.present
-        self._set_present(state)
-        if not self.extends_last_step(step, max_interval_s):
-            self.past = [*self.past, before][-MAX_UNDO_STEPS:]
-        self._last_step = step, time.monotonic()
-        self.future = []
+        before = self.current
+        self._set_current(state)
+        if not self.try_extend_last_step(undo_step, max_interval_s):
+            self.undo_stack = [*self.undo_stack, before][-MAX_UNDO_STEPS:]
+        self._last_step = undo_step, time.monotonic()
+        self.redo_stack = []
         self._notify()
 
-    def _set_present(self, state: EditSnapshot) -> None:
+    def _set_current(self, state: EditSnapshot) -> None:
         for edit in state.edits:
             self._check_array(edit)
         self._apply(state)
-        self.present = state
+        self.current = state
 
     def _check_array(self, edit: Edit) -> None:
         if edit.transform != INJECT:
@@ -137,18 +138,18 @@ class EditStore:
 
     def undo(self) -> bool:
         """Undo the last step; return whether there was one."""
-        return self._move_snapshot(self.past, self.future)
+        return self._move_snapshot(self.undo_stack, self.redo_stack)
 
     def redo(self) -> bool:
         """Redo the last undone step; return whether there was one."""
-        return self._move_snapshot(self.future, self.past)
+        return self._move_snapshot(self.redo_stack, self.undo_stack)
 
     def _move_snapshot(self, source: list[EditSnapshot], target: list[EditSnapshot]) -> bool:
         if not source:
             return False
-        before = self.present
+        before = self.current
         state = source[-1]
-        self._set_present(
+        self._set_current(
             EditSnapshot(validate_edits(state.edits, self.plan), state.weight_edit_count)
         )
         source.pop()
@@ -159,16 +160,19 @@ class EditStore:
 
     def restore(
         self,
-        now: EditSnapshot,
-        past: Sequence[EditSnapshot] | None,
-        future: Sequence[EditSnapshot] | None,
+        current: EditSnapshot,
+        undo_stack: Sequence[EditSnapshot] | None,
+        redo_stack: Sequence[EditSnapshot] | None,
     ) -> None:
         """Replace the edits and history by a page's; InputError or KeyError if they are invalid."""
-        now = EditSnapshot(validate_edits(now.edits, self.plan), now.weight_edit_count)
-        if now != self.present:
-            self._set_present(now)
-        if past is not None and future is not None:
-            self.past, self.future = [*past][-MAX_UNDO_STEPS:], [*future][-MAX_UNDO_STEPS:]
+        current = EditSnapshot(validate_edits(current.edits, self.plan), current.weight_edit_count)
+        if current != self.current:
+            self._set_current(current)
+        if undo_stack is not None and redo_stack is not None:
+            self.undo_stack, self.redo_stack = (
+                [*undo_stack][-MAX_UNDO_STEPS:],
+                [*redo_stack][-MAX_UNDO_STEPS:],
+            )
         self._last_step = "", 0.0
         self._notify()
 
@@ -179,24 +183,24 @@ class EditStore:
         Returns the reasons for the current ones.
         """
         problems: list[str] = []
-        now = self._without_unfit(self.present, problems)
-        self.past = [self._without_unfit(one, []) for one in self.past]
-        self.future = [self._without_unfit(one, []) for one in self.future]
-        changed = now != self.present
-        self._set_present(now)
+        now = self._without_unfit(self.current, problems)
+        self.undo_stack = [self._without_unfit(one, []) for one in self.undo_stack]
+        self.redo_stack = [self._without_unfit(one, []) for one in self.redo_stack]
+        changed = now != self.current
+        self._set_current(now)
         if changed:
             self._notify()
         return problems
 
-    def reduce_to_one_example(self, batch: int) -> None:
-        """Keep only the first example of every array with `batch` examples, in all snapshots.
+    def reduce_to_one_example(self, batch_size: int) -> None:
+        """Keep only the first example of every array with `batch_size` examples, in all snapshots.
 
         For a change to a Plan of one example; `reapply` applies the edits afterwards.
         """
         names: dict[str, str] = {}
         arrays: dict[str, Array] = {}
         for name, data in self.arrays.items():
-            first = np.ascontiguousarray(data[:1]) if len(data) == batch else data
+            first = np.ascontiguousarray(data[:1]) if len(data) == batch_size else data
             names[name] = content_hash(first.data.cast("B"))
             arrays[names[name]] = first
 
@@ -208,9 +212,9 @@ class EditStore:
             return EditSnapshot(tuple(edits), state.weight_edit_count)
 
         self.arrays = arrays
-        self.present = renamed(self.present)
-        self.past = [renamed(one) for one in self.past]
-        self.future = [renamed(one) for one in self.future]
+        self.current = renamed(self.current)
+        self.undo_stack = [renamed(one) for one in self.undo_stack]
+        self.redo_stack = [renamed(one) for one in self.redo_stack]
 
     def _without_unfit(self, state: EditSnapshot, problems: list[str]) -> EditSnapshot:
         kept = []
@@ -226,11 +230,11 @@ class EditStore:
 
     def clear_weight_edits(self) -> None:
         """Remove the weight edits from all snapshots, because other weights were loaded."""
-        states = [EditSnapshot(one.edits) for one in (*self.past, self.present)]
+        states = [EditSnapshot(one.edits) for one in (*self.undo_stack, self.current)]
         steps = [one for one, next_ in pairwise(states) if one != next_]
-        future = [EditSnapshot(one.edits) for one in self.future]
-        self.past, self.future = steps, [one for one in future if one != states[-1]]
-        self.present = states[-1]
+        future = [EditSnapshot(one.edits) for one in self.redo_stack]
+        self.undo_stack, self.redo_stack = steps, [one for one in future if one != states[-1]]
+        self.current = states[-1]
         self._notify()
 
     # New edits
@@ -283,7 +287,7 @@ class EditStore:
             is_frozen=frozen,
         )
         # Before the layer's bends, which apply to it; of several injections the last one wins.
-        others = [one for one in self.edits if not _replaces(edit, one)]
+        others = [one for one in self.edits if not _replaces_injection(edit, one)]
         first = next(
             (k for k, one in enumerate(others) if one.layer == layer and one.transform != INJECT),
             len(others),
@@ -304,7 +308,7 @@ class EditStore:
 
         return validate_channels(parse_channels(channels, value.nchw[1], numbers), value)
 
-    def _unique_name(self, name: str | None, like: str) -> str:
+    def _unique_name(self, name: str | None, base_name: str) -> str:
         taken = {one.name for one in self.edits}
         if name is not None:
             if not isinstance(name, str) or not name or len(name) > 100:
@@ -312,21 +316,21 @@ class EditStore:
             if name in taken:
                 raise InputError(f"a bend named {name!r} already exists; give another name")
             return name
-        number, free = 1, like
+        number, free = 1, base_name
         while free in taken:
             number += 1
-            free = f"{like}-{number}"
+            free = f"{base_name}-{number}"
         return free
 
-    def used_arrays(self) -> Mapping[str, Array]:
+    def prune_unused_arrays(self) -> Mapping[str, Array]:
         """Return the arrays that current or undoable edits inject, and drop all others."""
-        states = (self.present, *self.past, *self.future)
+        states = (self.current, *self.undo_stack, *self.redo_stack)
         names = {edit.array_hash for state in states for edit in state.edits if edit.array_hash}
         self.arrays = {name: data for name, data in self.arrays.items() if name in names}
         return self.arrays
 
 
-def _replaces(new: Edit, old: Edit) -> bool:
+def _replaces_injection(new: Edit, old: Edit) -> bool:
     """Whether an injected array replaces an older one completely."""
     if old.layer != new.layer or old.transform != INJECT:
         return False
@@ -335,15 +339,15 @@ def _replaces(new: Edit, old: Edit) -> bool:
     )
 
 
-def parse_channels(channels: Any, count: int, values: Callable[[], Array]) -> Any:
+def parse_channels(channels: Any, channel_count: int, read_value: Callable[[], Array]) -> Any:
     """Parse a `channels` argument: a number, a slice, an iterable, or one of nbglcnn.channels.
 
-    `values` returns the layer's value, for rules that depend on it.
+    `read_value` returns the layer's value, for rules that depend on it.
     """
     if isinstance(channels, Channels):
-        return channels.numbers(count, values)
+        return channels.numbers(channel_count, read_value)
     if isinstance(channels, slice):
-        return range(*channels.indices(count))
+        return range(*channels.indices(channel_count))
     if hasattr(channels, "__index__") and not isinstance(channels, bool):
         return [channels]
     if isinstance(channels, str):
@@ -359,7 +363,7 @@ def parse_channels(channels: Any, count: int, values: Callable[[], Array]) -> An
 def fit_array(
     array: Any,
     shape: tuple[int, ...],
-    nchw: tuple[int, int, int, int],
+    nchw_shape: tuple[int, int, int, int],
     channels: tuple[int, ...] | None,
     layer: str,
 ) -> Array:
@@ -369,7 +373,7 @@ def fit_array(
     data = native_array(array, f"inject into {layer}")
     if data.dtype.kind not in "fiub":
         raise InputError(f"inject into {layer}: expected numbers, not {data.dtype}")
-    n, c, h, w = nchw
+    n, c, h, w = nchw_shape
     count = c if channels is None else len(channels)
     wanted = shape if channels is None else (n, count, h, w)
     for own in (data, data[None]):

@@ -63,10 +63,10 @@ class NeighborReads:
     parameter.
     """
 
-    begin: str
-    tap: str
-    fold: str = "found += weight * v;"
-    end: str = ""
+    begin_glsl: str
+    tap_glsl: str
+    fold_glsl: str = "found += weight * v;"
+    end_glsl: str = ""
     base: int = 1
     slope: int = 0
     parameter: int = 0
@@ -179,12 +179,12 @@ COLOUR_TRANSFORMS = (
         "return channel > 2 ? old : x + P0 * (old - x);",
         (TransformParameter("factor", 1.5, 0, 4, 0.05),),
         NeighborReads(
-            begin="taps = 3;",
-            tap="""
+            begin_glsl="taps = 3;",
+            tap_glsl="""
 from_channel = k;
 weight = k == 0 ? 0.299 : k == 1 ? 0.587 : 0.114;
 """,
-            fold="""
+            fold_glsl="""
 #ifdef RESHAPED
 v = vec4(v.x);
 #else
@@ -217,7 +217,7 @@ def _seeded_hash(index: Array, seed: float) -> Array:
     return _pcg_hash(index ^ _pcg_hash(np.array(int(seed), np.uint32)))
 
 
-def _to_uniform(word: Array) -> Array:
+def _to_unit_interval(word: Array) -> Array:
     """Convert words to numbers in the open interval (0, 1), exactly representable in float32."""
     found: Array = ((word >> np.uint32(9)) + 0.5) / 8388608
     return found
@@ -229,7 +229,7 @@ def _noise(x: Array, std: float, seed: float) -> Array:
         state = _seeded_hash(np.arange(x.size, dtype=np.uint32).reshape(x.shape), seed)
         total = np.zeros(x.shape)
         for _ in range(12):
-            total += _to_uniform(state)
+            total += _to_unit_interval(state)
             state = _pcg_hash(state)
     return x + std * (total - 6)
 
@@ -239,7 +239,7 @@ def _salt_and_pepper(x: Array, share: float, seed: float) -> Array:
     n, _, height, width = x.shape
     places = np.arange(n * height * width, dtype=np.uint32).reshape(n, 1, height, width)
     with np.errstate(over="ignore"):
-        drawn = _to_uniform(_seeded_hash(places, seed))
+        drawn = _to_unit_interval(_seeded_hash(places, seed))
     most = np.float32(share)
     return np.where(drawn < most / 2, x.dtype.type(0), np.where(drawn < most, x.dtype.type(1), x))
 
@@ -350,23 +350,23 @@ SIGMA_PARAMETER = TransformParameter(
 )
 
 
-def _gaussian_reads(parameter: int) -> NeighborReads:
+def _gaussian_reads(parameter_index: int) -> NeighborReads:
     """Return Gaussian reads: along x in stage 1, along y in stage 2, truncated at 4 sigma."""
     return NeighborReads(
-        begin=f"""
-sigma = P{parameter};
+        begin_glsl=f"""
+sigma = P{parameter_index};
 radius = int(4.0 * sigma + 0.5);
 taps = 2 * radius + 1;
 """,
-        tap="""
+        tap_glsl="""
 float d = float(k - radius);
 weight = exp(-0.5 * d * d / (sigma * sigma));
 at += u_stage == 0 ? ivec2(k - radius, 0) : ivec2(0, k - radius);
 at = clamp(at, ivec2(0), u_shown.wz - 1);
 """,
-        end=MEAN_GLSL,
+        end_glsl=MEAN_GLSL,
         slope=8,
-        parameter=parameter,
+        parameter=parameter_index,
     )
 
 
@@ -393,14 +393,14 @@ FILTER_TRANSFORMS = (
         "the gradient's magnitude, from Sobel’s two derivatives",
         _edges,
         reads=NeighborReads(
-            begin="taps = 9;",
-            tap="at = clamp(at + ivec2(k % 3, k / 3) - 1, ivec2(0), u_shown.wz - 1);",
-            fold="""
+            begin_glsl="taps = 9;",
+            tap_glsl="at = clamp(at + ivec2(k % 3, k / 3) - 1, ivec2(0), u_shown.wz - 1);",
+            fold_glsl="""
 ivec2 d = ivec2(k % 3, k / 3) - 1;
 found += float(d.x * (2 - abs(d.y))) * v;
 second += float(d.y * (2 - abs(d.x))) * v;
 """,
-            end="found = sqrt(found * found + second * second) / 4.0;",
+            end_glsl="found = sqrt(found * found + second * second) / 4.0;",
             base=9,
         ),
     ),
@@ -412,11 +412,11 @@ second += float(d.y * (2 - abs(d.x))) * v;
             TransformParameter("size", 4, 1, 32, 1, least=1, most=256, integer=True, unit="px"),
         ),
         reads=NeighborReads(
-            begin="taps = int(P0);",
-            tap="""
+            begin_glsl="taps = int(P0);",
+            tap_glsl="""
 at = u_stage == 0 ? ivec2(x / taps * taps + k, y) : ivec2(x, y / taps * taps + k);
 """,
-            end=MEAN_GLSL,
+            end_glsl=MEAN_GLSL,
             base=0,
             slope=1,
         ),
@@ -467,19 +467,19 @@ RADIUS_PARAMETER = TransformParameter(
 )
 
 
-def _ellipse_reads(fold: str) -> NeighborReads:
+def _ellipse_reads(fold_glsl: str) -> NeighborReads:
     """Return the reads of OpenCV's getStructuringElement(MORPH_ELLIPSE, (2 r + 1, 2 r + 1))."""
     return NeighborReads(
-        begin="""
+        begin_glsl="""
 radius = int(P0);
 taps = (2 * radius + 1) * (2 * radius + 1);
 """,
-        tap="""
+        tap_glsl="""
 ivec2 d = ivec2(k % (2 * radius + 1), k / (2 * radius + 1)) - radius;
 if (abs(d.x) > int(sqrt(float(radius * radius - d.y * d.y)) + 0.5)) continue;
 at += d;
 """,
-        fold=fold,
+        fold_glsl=fold_glsl,
         slope=2,
         power=2,
     )
@@ -574,15 +574,15 @@ vec2 turned(vec2 d, float degrees) {
 """
 
 
-def _bilinear_reads(origin: str) -> NeighborReads:
-    """Return the four reads around `origin`, a GLSL expression of the output pixel `to` (x, y)."""
+def _bilinear_reads(source_position_glsl: str) -> NeighborReads:
+    """Return the reads of four pixels around `source_position_glsl`, an expression of `to`."""
     return NeighborReads(
-        begin=f"""
+        begin_glsl=f"""
 taps = 4;
 vec2 size = vec2(u_shown.wz), middle = (size - 1.0) / 2.0, to = vec2(x, y);
-from = {origin};
+from = {source_position_glsl};
 """,
-        tap="""
+        tap_glsl="""
 at = corner + ivec2(k & 1, k >> 1);
 weight = ((k & 1) == 1 ? part.x : 1.0 - part.x) * (k > 1 ? part.y : 1.0 - part.y);
 if (weight == 0.0) continue;
@@ -638,13 +638,13 @@ AFFINE_TRANSFORMS = (
 TIE_OFFSET = 1 / 1024
 
 
-def _occlude(x: Array, right: float, down: float, size: float, value: float) -> Array:
+def _occlude(x: Array, center_x: float, center_y: float, size: float, value: float) -> Array:
     """Fill a square, whose centre is a share of the width and height, with one value."""
     height, width = x.shape[2:]
     found = x.copy()
     left, top = (
         math.floor(float(np.float32(share)) * side - size / 2 + 0.5 + TIE_OFFSET)
-        for share, side in ((right, width), (down, height))
+        for share, side in ((center_x, width), (center_y, height))
     )
     rows, columns = (slice(max(0, k), max(0, k + int(size))) for k in (top, left))
     found[:, :, rows, columns] = value

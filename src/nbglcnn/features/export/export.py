@@ -19,17 +19,17 @@ from markdown_it.renderer import RendererHTML
 
 from nbglcnn import __version__, protocol
 from nbglcnn.errors import InputError, NbglcnnError, check_output_path
-from nbglcnn.features.edits.records import to_dict
+from nbglcnn.features.edits.records import edits_to_dicts
 from nbglcnn.features.export.messages import PageData
 from nbglcnn.features.export.page_assets import prepare_teaching, prepare_training
-from nbglcnn.features.export.samples import make_samples
+from nbglcnn.features.export.parity_samples import make_samples
 from nbglcnn.features.sources.input_source import SourceBlobs
 from nbglcnn.features.sources.records import SourceRecord
-from nbglcnn.load import model_of
+from nbglcnn.load import wrap_model
 from nbglcnn.protocol import DEFAULT_VIEW
 from nbglcnn.widget import frontend
 from nbglcnn.widget.network import Network, byte_view
-from nbglcnn.widget.snapshot import MAX_BYTES
+from nbglcnn.widget.snapshot import MAX_SNAPSHOT_BYTES
 from nbglcnn.widget.traits import default_view, validate_view
 
 if TYPE_CHECKING:
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 # Limit for a source's pictures, and for training data: base64 is a third longer, and a browser
 # holds it twice.
 MAX_SOURCE_BYTES = 2**26
-RecordWithBlobs = tuple[SourceRecord | None, SourceBlobs | None]
+SourceWithBlobs = tuple[SourceRecord | None, SourceBlobs | None]
 MAX_DEFLATED_SHARE = 0.9  # largest deflated share of the bytes; other blobs stay uncompressed
-SNAPSHOT_SHARE = 0.006  # largest share of the page's bytes
-PAGE_TEMPLATE = Path(__file__).with_name("page.html")
-PAGE_SCRIPT = frontend.STATIC_FOLDER / "page.js"
+MAX_SNAPSHOT_FRACTION = 0.006  # largest share of the page's bytes
+PAGE_TEMPLATE_PATH = Path(__file__).with_name("page.html")
+PAGE_SCRIPT_PATH = frontend.STATIC_FOLDER / "page.js"
 # The page loads and sends nothing; only its one script runs, and no script injected by a name.
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
@@ -112,7 +112,7 @@ def export_html(
     """
     target = check_output_path(path)
     network = Network(
-        model_of(model, preprocess),
+        wrap_model(model, preprocess),
         x,
         observe=observe,
         precision=precision,
@@ -142,7 +142,7 @@ def build_page(
     steps: Sequence[Mapping[str, Any]] = (),
     precision: Precision | None = None,
     traits: Mapping[str, Any] | None = None,
-    source: RecordWithBlobs = (None, None),
+    source: SourceWithBlobs = (None, None),
     train: Mapping[str, Any] | None = None,
     teach: tuple[TeachingRecord, Lesson] | Sequence[str] | Mapping[str, Any] | None = None,
 ) -> bytes:
@@ -160,7 +160,7 @@ def build_page(
     if train is not None:
         trains = prepare_training(network, train, precision or network.precision, MAX_SOURCE_BYTES)
         network = trains.network
-    plan = network.portable_plan(precision) if trains is None else trains.training_plan.plan
+    plan = network.portable_plan(precision) if trains is None else trains.compiled_training.plan
     initial_view = {
         "view": DEFAULT_VIEW if lesson_blobs is None else {**DEFAULT_VIEW, "name": "teach"},
         "selected": None,
@@ -177,7 +177,7 @@ def build_page(
     ]
     if lesson_blobs is None and initial_view["view"]["name"] == "teach":
         initial_view["view"] = DEFAULT_VIEW
-    script = PAGE_SCRIPT.read_text("utf-8").strip()
+    script = PAGE_SCRIPT_PATH.read_text("utf-8").strip()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     used = sorted({edit.array_hash for edit in network.edits if edit.array_hash})
     arrays = [*network.float32_inputs(), *(network.injected[name] for name in used)]
@@ -191,20 +191,20 @@ def build_page(
     if trains is None:
         samples, numbers, unchecked = make_samples(network, plan)
         named |= {"samples": byte_view(numbers)} if samples is not None else {}
-    most = int(SNAPSHOT_SHARE * (len(script) + sum(map(len, blob_scripts))))
+    most = int(MAX_SNAPSHOT_FRACTION * (len(script) + sum(map(len, blob_scripts))))
     exported = PageData(
         **initial_view,
         classes=network.classes,
         steps=tuple(views),
-        snapshot=_snapshot_url(network, initial_view["example"], min(MAX_BYTES, most)),
-        edits=tuple(to_dict(network.edits)),
+        snapshot=_snapshot_url(network, initial_view["example"], min(MAX_SNAPSHOT_BYTES, most)),
+        edits=tuple(edits_to_dicts(network.edits)),
         injected_arrays=tuple(used),
         # Paths of this machine are left out for the page's readers.
         source=None if wire is None else msgspec.to_builtins(wire),
         blobs=tuple(named),
         training=msgspec.to_builtins(trains.record) if trains else None,
         weight_names=trains.weight_names if trains else (),
-        other_weights=trains.other_weights if trains else "",
+        other_weights=trains.other_weights_blob if trains else "",
         teaching=msgspec.to_builtins(record) if record else None,
         parity_samples=samples,
         unchecked_reason=unchecked,
@@ -214,7 +214,7 @@ def build_page(
         raise InputError(f"title={title!r}; expected a string")
     name = title or plan.header.name
     return (
-        Template(PAGE_TEMPLATE.read_text("utf-8"))
+        Template(PAGE_TEMPLATE_PATH.read_text("utf-8"))
         .substitute(
             policy=CONTENT_POLICY.format(digest=digest),
             version=__version__,
@@ -230,17 +230,17 @@ def build_page(
     )
 
 
-def _source_blobs(given: SourceBlobs | None) -> dict[str, memoryview]:
+def _source_blobs(source_blobs: SourceBlobs | None) -> dict[str, memoryview]:
     """Return a source's blobs by name; InputError if they are too large for a page."""
-    if given is None:
+    if source_blobs is None:
         return {}
-    if given.nbytes > MAX_SOURCE_BYTES:
+    if source_blobs.nbytes > MAX_SOURCE_BYTES:
         raise InputError(
-            f"the source has {given.nbytes:,} bytes; an exported page takes at most "
+            f"the source has {source_blobs.nbytes:,} bytes; an exported page takes at most "
             f"{MAX_SOURCE_BYTES:,}. Use fewer items, as viewer.source = "
             "nbglcnn.Images(array[:1000]), or set viewer.source = None first"
         )
-    found = {name: given.blob(name) for name in given.blob_names()}
+    found = {name: source_blobs.blob(name) for name in source_blobs.blob_names()}
     return {name: blob for name, blob in found.items() if blob is not None}
 
 
@@ -267,35 +267,37 @@ class _SafeRenderer(RendererHTML):
 
 
 def _step_view(
-    step: Mapping[str, Any], number: int, plan: Plan, *, trains: bool, teaches: bool
+    step: Mapping[str, Any], step_number: int, plan: Plan, *, trains: bool, teaches: bool
 ) -> dict[str, Any]:
     """Return the Viewer's view at a step, with all keys."""
     if not isinstance(step, Mapping):
-        raise InputError(f"step {number}: expected a dict with text and view, not {step!r:.60}")
+        raise InputError(
+            f"step {step_number}: expected a dict with text and view, not {step!r:.60}"
+        )
     if unknown := set(step) - {"text", "view"}:
         raise InputError(
-            f"step {number}: a step has text and view, not {', '.join(sorted(unknown))}"
+            f"step {step_number}: a step has text and view, not {', '.join(sorted(unknown))}"
         )
     if not isinstance(step.get("text", ""), str):
         raise InputError(
-            f"step {number}: text: expected a string, not {type(step['text']).__name__}"
+            f"step {step_number}: text: expected a string, not {type(step['text']).__name__}"
         )
     view = dict(step.get("view") or {})
     view.setdefault("name", default_view(view.get("layer"), view.get("pixel")))
     if view["name"] == "teach" and not teaches:
         raise InputError(
-            f"step {number}: the view 'teach' needs a page with a lesson; give teach=['cup', "
+            f"step {step_number}: the view 'teach' needs a page with a lesson; give teach=['cup', "
             "'hand']"
         )
     if view["name"] == "train" and not trains:
         raise InputError(
-            f"step {number}: the view 'train' needs a page that trains; give train={{\"data\": "
-            "images, …}"
+            f"step {step_number}: the view 'train' needs a page that trains; give "
+            f'train={{"data": images, …}}'
         )
     try:
         return validate_view(view, plan, {"train": "", "teach": ""})
     except Exception as error:  # a TraitError, or an error for a malformed pixel
-        raise InputError(f"step {number}: {error}") from None
+        raise InputError(f"step {step_number}: {error}") from None
 
 
 def _steps_html(steps: Sequence[Mapping[str, Any]]) -> str:
@@ -316,10 +318,10 @@ def _steps_html(steps: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _snapshot_url(network: Network, example: int, most: int) -> str:
+def _snapshot_url(network: Network, example: int, max_bytes: int) -> str:
     """Return a picture for browsers that cannot run the network, as a data: URL; "" if it fails."""
     try:
-        png = network.snapshot(example, most)
+        png = network.snapshot(example, max_bytes)
     except NbglcnnError as error:
         protocol.warn_once(f"no snapshot: {error}")
         return ""

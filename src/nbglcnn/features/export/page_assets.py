@@ -12,10 +12,10 @@ from nbglcnn.errors import InputError, suggest_names
 from nbglcnn.features.teaching.feature_vectors import FeatureExtractor
 from nbglcnn.features.teaching.records import TeachingRecord
 from nbglcnn.features.teaching.safetensors import serialize
+from nbglcnn.features.training.compiled_training import CompiledTraining, compile_initial_training
 from nbglcnn.features.training.local_training import compile_training
 from nbglcnn.features.training.optimizers import Adam
 from nbglcnn.features.training.records import TrainingRecord
-from nbglcnn.features.training.training_plan import TrainingPlan, initial_training_plan
 from nbglcnn.plan.schema import Target, content_hash
 from nbglcnn.widget.network import Network
 
@@ -44,17 +44,17 @@ class PageTraining:
     """
 
     network: Network
-    training_plan: TrainingPlan
+    compiled_training: CompiledTraining
     record: TrainingRecord
     blobs: Mapping[str, memoryview]
     weight_names: tuple[str, ...]
-    other_weights: str
+    other_weights_blob: str
 
 
-def prepare_training(network: Network, train: Any, precision: str, most: int) -> PageTraining:
+def prepare_training(network: Network, train: Any, precision: str, max_bytes: int) -> PageTraining:
     """Prepare a network's training in a page, from the arguments of `viewer.train` and `weights`.
 
-    The data may have at most `most` bytes. Raises as `viewer.train`; InputError for invalid
+    The data may have at most `max_bytes` bytes. Raises as `viewer.train`; InputError for invalid
     arguments, too much data, or a `precision` other than float32.
     """
     arguments = _validate_arguments(train)
@@ -63,22 +63,22 @@ def prepare_training(network: Network, train: Any, precision: str, most: int) ->
             f"train: precision={precision!r}; training needs 32-bit floats, since in 16 bits "
             'most gradients would be 0. Give precision="float32"'
         )
-    if network.latent is not None:
+    if network.latent_edit is not None:
         raise InputError(
             "train: an active latent skips part of the network: set viewer.source = None first"
         )
     if network.graph.comparison:
         raise InputError("train: a comparison can't be trained; export one of its two models")
     if arguments["weights"] == "random":
-        drawn = network.model.initial_weights(arguments["seed"])
+        drawn = network.loaded_model.initial_weights(arguments["seed"])
         own = {name: array for name, array in drawn.items() if name in network.graph.parameters}
         network = network.with_weights(own)
-    trained = _build_training_plan(network, arguments)
+    trained = _compile_page_training(network, arguments)
     size = sum(len(blob) for blob in trained.blobs.values())
-    if size > most:
+    if size > max_bytes:
         raise InputError(
-            f"train: the data has {size:,} bytes; an exported page takes at most {most:,}. Give "
-            "fewer examples, or pictures as uint8"
+            f"train: the data has {size:,} bytes; an exported page takes at most {max_bytes:,}. "
+            "Give fewer examples, or pictures as uint8"
         )
     record = TrainingRecord(
         "page", trained.config_hash, "paused", trained.arguments.optimizer.learning_rate_at(0)
@@ -90,7 +90,7 @@ def prepare_training(network: Network, train: Any, precision: str, most: int) ->
             'needs; give observe="all", or the names of layers'
         )
     names = tuple(name for name in network.graph.parameters if name in readable)
-    whole = network.model.state_dict_arrays(network.weights())
+    whole = network.loaded_model.state_dict_arrays(network.weights())
     others = {name: array for name, array in whole.items() if name not in names}
     blobs = dict(trained.blobs)
     rest = ""
@@ -133,25 +133,25 @@ def _editable_keys(network: Network) -> list[str]:
     return [key.name for key in network.graph.keys if key.kind != "output"]
 
 
-def _build_training_plan(network: Network, arguments: Mapping[str, Any]) -> TrainingPlan:
+def _compile_page_training(network: Network, arguments: Mapping[str, Any]) -> CompiledTraining:
     """Return the Plan of network, training and evaluation for any device, with its data."""
     run, batches = compile_training(
-        network.model, arguments["data"], arguments["loss"], arguments["optimizer"],
+        network.loaded_model, arguments["data"], arguments["loss"], arguments["optimizer"],
         arguments["batch_size"], parameters=arguments["parameters"],
         shuffle=arguments["shuffle"], seed=arguments["seed"], output=arguments["output"],
         weights=network.weights(), edited_keys=_editable_keys(network),
     )  # fmt: skip
-    return initial_training_plan(network, run, arguments, batches, {}, Target())
+    return compile_initial_training(network, run, arguments, batches, {}, Target())
 
 
 def prepare_teaching(
-    network: Network, teach: Any, most: int
+    network: Network, teach: Any, max_bytes: int
 ) -> tuple[TeachingRecord, dict[str, memoryview]]:
     """Return a page's teaching record, and its blobs by name.
 
     `teach` is a Viewer's record and lesson, or the classes, or a mapping with the arguments of
     `viewer.teach`. Raises as `viewer.teach`; InputError for invalid arguments, and for more than
-    `most` bytes.
+    `max_bytes` bytes.
     """
     if isinstance(teach, tuple) and teach and isinstance(teach[0], TeachingRecord):
         record, lesson = teach
@@ -176,9 +176,9 @@ def prepare_teaching(
     listing = msgspec.json.encode(lesson.snapshot(0, {}))
     blobs = {"page.1": memoryview(listing)}
     blobs |= {name: memoryview(data) for name, data in lesson.blobs()}
-    if (size := sum(map(len, blobs.values()))) > most:
+    if (size := sum(map(len, blobs.values()))) > max_bytes:
         raise InputError(
-            f"teach: the examples have {size:,} bytes; an exported page takes at most {most:,}. "
-            "Give fewer"
+            f"teach: the examples have {size:,} bytes; an exported page takes at most "
+            f"{max_bytes:,}. Give fewer"
         )
     return record, blobs

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from nbglcnn.widget.network import Network
 
 
-def inject_code(network: Network, layer: str, code: Any) -> None:
+def inject_latent_code(network: Network, layer: str, code: Any) -> None:
     """Inject a code into a layer, and skip the layers that only lead there.
 
     Raises:

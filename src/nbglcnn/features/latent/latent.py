@@ -21,7 +21,7 @@ from nbglcnn.errors import InputError, suggest_names
 from nbglcnn.features.edits.records import Edit, editable_value
 from nbglcnn.features.edits.skipped_passes import downstream_keys
 from nbglcnn.features.edits.transforms import INJECT
-from nbglcnn.features.sources.blocks import Blocks
+from nbglcnn.features.sources.blocks import DatasetBlocks
 from nbglcnn.features.sources.images import Images
 from nbglcnn.features.sources.input_source import InputSource, folder_of
 from nbglcnn.features.sources.records import Name, NonNegative, SourceRecord, Text
@@ -99,7 +99,7 @@ class Latent(InputSource):
     record_type: ClassVar[type[SourceRecord]] = LatentRecord
     pages_can_start: ClassVar[bool] = False
     feeds_input: ClassVar[bool] = False
-    accepts: ClassVar[str] = "float32"
+    accepted_inputs_text: ClassVar[str] = "float32"
 
     layer: str
     data: Any = field(default=None, compare=False)
@@ -166,17 +166,17 @@ class Latent(InputSource):
         """
         return replace(self, code=code)
 
-    def with_codes(self, code: Float32, known: LatentCodes | None) -> Latent:
+    def with_codes(self, code: Float32, data_codes: LatentCodes | None) -> Latent:
         """Return the same latent with a code and the codes of its data.
 
         Args:
             code: The current code, shape (numbers,).
-            known: The codes of the data; None without data.
+            data_codes: The codes of the data; None without data.
 
         Returns:
             The new source.
         """
-        return replace(self, code=code, _known=known)
+        return replace(self, code=code, _known=data_codes)
 
     def without_codes(self) -> Latent:
         """Return the same latent without the codes of its data.
@@ -197,22 +197,22 @@ class Latent(InputSource):
         """
         return any(self._known is one for one in known)
 
-    def fits(self, record: Input) -> bool:
+    def fits_input(self, model_input: Input) -> bool:
         """Return whether its data can belong to an input: float32.
 
         Args:
-            record: The input.
+            model_input: The input.
 
         Returns:
             True if it can.
         """
-        return record.dtype == "float32"
+        return model_input.dtype == "float32"
 
-    def to_record(self, key: str) -> SourceRecord:
+    def to_record(self, input_key: str) -> SourceRecord:
         """Return the source as the record that pages get, without data.
 
         Args:
-            key: Not used: the record has the key of the layer.
+            input_key: Not used: the record has the key of the layer.
 
         Returns:
             The record.
@@ -221,11 +221,11 @@ class Latent(InputSource):
         folder = folder_of(self.data, self.labels, self.classes)
         return LatentRecord(input=self.layer, code=code, folder=folder)
 
-    def updated_from(self, wire: SourceRecord) -> Latent:
+    def updated_from(self, record: SourceRecord) -> Latent:
         """Return this source with the code that a page has chosen.
 
         Args:
-            wire: The record of the page.
+            record: The record of the page.
 
         Returns:
             The changed source.
@@ -233,14 +233,14 @@ class Latent(InputSource):
         Raises:
             InputError: If the record has another layer or its code doesn't fit.
         """
-        assert isinstance(wire, LatentRecord)
-        if wire.input != self.layer:
+        assert isinstance(record, LatentRecord)
+        if record.input != self.layer:
             raise InputError(
-                f"Latent({self.layer!r}): the layer can't be changed to {wire.input!r}; create "
+                f"Latent({self.layer!r}): the layer can't be changed to {record.input!r}; create "
                 "another Latent"
             )
-        count = len(wire.code) if self.code is None else self.code.size
-        return self.with_code(validate_code(self.layer, wire.code, count))
+        count = len(record.code) if self.code is None else self.code.size
+        return self.with_code(validate_code(self.layer, record.code, count))
 
     def __repr__(self) -> str:
         data = "" if self._known is None else f", codes of {len(self._known.items)} items"
@@ -341,15 +341,15 @@ def latent_edit(layer: str) -> Edit:
     )
 
 
-def sample_items(total: int, numbers: int) -> Array:
+def sample_item_indices(total: int, numbers_per_code: int) -> Array:
     """Return the indices of the items to encode, evenly spaced over all."""
-    most = max(2, min(MAX_ENCODED_ITEMS, MAX_CODES_BYTES // (4 * numbers)))
+    most = max(2, min(MAX_ENCODED_ITEMS, MAX_CODES_BYTES // (4 * numbers_per_code)))
     if total <= most:
         return np.arange(total)
     return np.arange(most) * total // most
 
 
-def analyze_codes(codes: Float32, items: Array, total: int) -> LatentCodes:
+def analyze_codes(codes: Float32, item_indices: Array, total: int) -> LatentCodes:
     """Compute mean, deviations and two principal directions of codes, by numpy's SVD in float64."""
     count, size = codes.shape
     whole = codes.astype(np.float64)
@@ -368,7 +368,7 @@ def analyze_codes(codes: Float32, items: Array, total: int) -> LatentCodes:
         explained[k] = float(values[k] ** 2) / total_variance
     return LatentCodes(
         np.ascontiguousarray(codes, np.float32),
-        items,
+        item_indices,
         total,
         mean.astype(np.float32),
         whole.std(0).astype(np.float32),
@@ -378,7 +378,7 @@ def analyze_codes(codes: Float32, items: Array, total: int) -> LatentCodes:
     )
 
 
-class CodeBlobs:
+class LatentBlobs:
     """The blobs of a latent's data for pages: codes, labels and classes; empty without data.
 
     `dataset` has the Images and Blocks of the data set, if pages can feed its items to the
@@ -387,21 +387,21 @@ class CodeBlobs:
 
     def __init__(
         self,
-        known: LatentCodes | None = None,
-        pictures: Array | None = None,
+        latent_codes: LatentCodes | None = None,
+        thumbnails: Array | None = None,
         labels: Sequence[int] | None = None,
         classes: Sequence[str] = (),
-        data_set: tuple[Images, Blocks] | None = None,
+        dataset: tuple[Images, DatasetBlocks] | None = None,
     ) -> None:
-        self.dataset = data_set
+        self.dataset = dataset
         self._name = uuid4().hex
         self._blobs: dict[str, bytes] = {}
-        self._count = 0 if known is None else known.total
-        if known is None:
+        self._count = 0 if latent_codes is None else latent_codes.total
+        if latent_codes is None:
             return
-        self._blobs[self._name] = pack_codes(known, pictures)
+        self._blobs[self._name] = pack_codes(latent_codes, thumbnails)
         if labels is not None:
-            own = [int(labels[at]) for at in known.items]
+            own = [int(labels[at]) for at in latent_codes.items]
             self._blobs[f"{self._name}.labels"] = json.dumps(own).encode()
         if classes:
             self._blobs[f"{self._name}.classes"] = json.dumps(list(classes)).encode()
@@ -436,26 +436,26 @@ class CodeBlobs:
         return sum(map(len, self._blobs.values()))
 
 
-def pack_codes(known: LatentCodes, pictures: Array | None) -> bytes:
+def pack_codes(latent_codes: LatentCodes, thumbnails: Array | None) -> bytes:
     """Pack codes for pages: the length of a JSON text, the text, float32 numbers, uint8 pictures.
 
-    The numbers are mean, std, both directions, then all codes; `pictures` is (items, height, width)
-    or (items, height, width, 3). The numbers start at a multiple of four bytes.
+    The numbers are mean, std, both directions, then all codes; `thumbnails` is (items, height,
+    width) or (items, height, width, 3). The numbers start at a multiple of four bytes.
     """
     text = json.dumps(
         {
-            "items": known.items.tolist(),
-            "total": known.total,
-            "numbers": known.codes.shape[1],
-            "deviations": known.deviations,
-            "explained": known.explained,
-            "picture": None if pictures is None else [*pictures.shape[1:], 1][:3],
+            "items": latent_codes.items.tolist(),
+            "total": latent_codes.total,
+            "numbers": latent_codes.codes.shape[1],
+            "deviations": latent_codes.deviations,
+            "explained": latent_codes.explained,
+            "picture": None if thumbnails is None else [*thumbnails.shape[1:], 1][:3],
         }
     ).encode()
     text += b" " * (-len(text) % 4)
-    parts = (known.mean, known.std, known.directions, known.codes)
+    parts = (latent_codes.mean, latent_codes.std, latent_codes.directions, latent_codes.codes)
     numbers = b"".join(np.ascontiguousarray(one, "<f4").tobytes() for one in parts)
-    small = b"" if pictures is None else np.ascontiguousarray(pictures, np.uint8).tobytes()
+    small = b"" if thumbnails is None else np.ascontiguousarray(thumbnails, np.uint8).tobytes()
     return len(text).to_bytes(4, "little") + text + numbers + small
 
 

@@ -11,7 +11,7 @@ from nbglcnn.errors import InputError
 if TYPE_CHECKING:
     from nbglcnn.features.mirror.mirror import Mirror
 
-VALIDATION_LOSS = "val_loss"  # the name that Lightning's modules use by convention
+VALIDATION_LOSS_KEY = "val_loss"  # the name that Lightning's modules use by convention
 
 
 def lightning_callback(mirror: Mirror) -> Any:
@@ -30,7 +30,7 @@ def lightning_callback(mirror: Mirror) -> Any:
         def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
             # Lightning's sanity check runs the validation before any step.
             if not trainer.sanity_checking and mirror.step_count:
-                mirror.note(held_out_loss=trainer.callback_metrics.get(VALIDATION_LOSS))
+                mirror.note(held_out_loss=trainer.callback_metrics.get(VALIDATION_LOSS_KEY))
 
         def on_train_end(self, trainer: Any, pl_module: Any) -> None:
             mirror.flush()

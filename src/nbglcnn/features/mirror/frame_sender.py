@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SILENCE_LIMIT_S = 2.0
 # Weights of more bytes than this are packed on a thread, because packing would block the loop's
 # call too long.
-MAX_INLINE_BYTES = 2**17
+MAX_SYNC_PACK_BYTES = 2**17
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class LossUpdate:
     """Losses to send to pages: from step `first_step` on, as in `MirrorFrame`."""
 
     first_step: int
-    rows: Float32
-    held_out: Sequence[tuple[int, float | None, float | None]]
+    loss_rows: Float32
+    held_out_rows: Sequence[tuple[int, float | None, float | None]]
 
 
 class FrameSender:
@@ -45,19 +45,19 @@ class FrameSender:
         self,
         name: str,
         network: Network,
-        following: WeightFollower,
+        follower: WeightFollower,
         connection: Connection,
-        news: Callable[[int], LossUpdate],
+        get_losses: Callable[[int], LossUpdate],
         update_pages: Callable[[], int],
     ) -> None:
         self._name = name
         self._network = network
-        self._follower = following
+        self._follower = follower
         self._connection = connection
-        self._get_losses = news
+        self._get_losses = get_losses
         self._update_pages = update_pages
         size = sum(array.nbytes for array in network.weights().values())
-        self._is_small = size <= MAX_INLINE_BYTES
+        self._is_small = size <= MAX_SYNC_PACK_BYTES
         self._revision = -1  # of the last state sent
         self._sent_at = 0.0
         self._sent_steps = 0  # steps whose losses pages have
@@ -68,7 +68,7 @@ class FrameSender:
         self.error: NbglcnnError | None = None  # why copying weights failed
 
     @property
-    def in_flight(self) -> bool:
+    def is_in_flight(self) -> bool:
         """Whether a page has not yet shown the last state that it was sent."""
         return self._revision >= 0 and bool(self._late_pages())
 
@@ -77,7 +77,7 @@ class FrameSender:
         """Whether the Viewer or a page lacks the last copied weights."""
         return self._follower.has_pending
 
-    def push(self) -> None:
+    def send_if_ready(self) -> None:
         """Send the pending state if pages have taken the last one."""
         if (
             not self._follower.has_pending
@@ -100,10 +100,10 @@ class FrameSender:
 
     def send_losses(self) -> None:
         """Send losses if pages lack some, even if they have the weights already."""
-        if self._connection.usable_pages and len(self._get_losses(self._sent_steps).rows):
+        if self._connection.usable_pages and len(self._get_losses(self._sent_steps).loss_rows):
             self._send()
 
-    def resend_losses(self, step: int) -> None:
+    def mark_losses_unsent(self, step: int) -> None:
         """Mark the losses from this step on to be sent again, because metrics were added."""
         self._sent_steps = min(self._sent_steps, step)
 
@@ -113,7 +113,7 @@ class FrameSender:
         finally:
             self._send_lock.release()
         if self.error is None:
-            self.push()  # pages may have taken it in the meantime
+            self.send_if_ready()  # pages may have taken it in the meantime
 
     def _try_to_send(self) -> None:
         try:
@@ -133,11 +133,11 @@ class FrameSender:
             news = self._get_losses(self._sent_steps)
             self._revision = connection.send_update(
                 split_frame(
-                    self._name, frame.textures, frame.contents, self._follower.step,
-                    news.first_step, news.rows, news.held_out,
+                    self._name, frame.texture_indices, frame.texture_values, self._follower.step,
+                    news.first_step, news.loss_rows, news.held_out_rows,
                 )
             )  # fmt: skip
-            self._sent_steps = news.first_step + len(news.rows)
+            self._sent_steps = news.first_step + len(news.loss_rows)
             self._sent_at = time.monotonic()
             self.sent_count += 1
 
@@ -159,11 +159,11 @@ class FrameSender:
             return True
         return False
 
-    def page_joined(self) -> None:
+    def record_new_page(self) -> None:
         """Record that a page has joined, which has not received earlier states."""
         self._has_new_page = True
 
-    def resend_lost(self) -> None:
+    def resend_lost_frame(self) -> None:
         """Send the Plan and state again if an idle page has lost the last state."""
         has_new_page, self._has_new_page = self._has_new_page, False
         now = time.monotonic()
@@ -171,7 +171,7 @@ class FrameSender:
             return
         if any(
             has_new_page
-            or (page.last_message_time > self._sent_at + SILENCE_LIMIT_S and page.progress is None)
+            or (page.last_message_at > self._sent_at + SILENCE_LIMIT_S and page.progress is None)
             for page in self._late_pages()
             if not page.error
         ):

@@ -61,13 +61,13 @@ def mirror(viewer: Viewer, model: Any, *, every: int = 10) -> Mirror:
     if isinstance(every, bool) or not isinstance(every, int) or every < 1:
         raise InputError(f"mirror(every={every!r}): expected an integer ≥ 1")
     own: MirrorHost = host.require_host("mirror")
-    return own.begin(model, every)
+    return own.start_mirror(model, every)
 
 
 class MirrorHost:
     """The mirror of a loop in Python, for a Viewer; pages show it in the training views."""
 
-    messages = MESSAGES
+    message_types = MESSAGES
 
     def __init__(self, host: ViewerHost) -> None:
         self._host = host
@@ -76,11 +76,11 @@ class MirrorHost:
         self._follower: WeightFollower | None = None
         self.feature = Feature(
             "mirror",
-            blob=self._blob,
-            after_message=self._after_message,
-            lock_reason=self._lock_reason,
+            find_blob=self._blob,
+            on_message_handled=self._after_message,
+            weight_lock_reason=self._lock_reason,
             fetch_weights=host.network.pull_weights,
-            views=lambda: {} if self._mirror is None else {"train": ""},
+            list_views=lambda: {} if self._mirror is None else {"train": ""},
         )
 
     @property
@@ -88,7 +88,7 @@ class MirrorHost:
         found: TrainingHost = self._host.require_host("training")
         return found
 
-    def begin(self, model: Any, every: int) -> Mirror:
+    def start_mirror(self, model: Any, calls_per_copy: int) -> Mirror:
         """Follow a model from now on, as `mirror` does."""
         self._host.check_open()
         network = self._network
@@ -110,7 +110,7 @@ class MirrorHost:
         self._host.check_weights_unlocked("")
         tensors = load.find_tensors(model, network.graph)
         load.with_parameters(network.graph, tensors.snapshot(0).arrays())  # may raise
-        self._host.weights_replaced()
+        self._host.notify_weights_replaced()
         self._training_host.training = None
         record = TrainingRecord(secrets.token_hex(8), "", "running", 0.0, is_mirror=True)
         following = WeightFollower(network)
@@ -122,7 +122,9 @@ class MirrorHost:
 
         self._follower = following
         self._training_host.publish(record)
-        made = Mirror(tensors, every, frames, following.set_newest, lambda: self._end(record))
+        made = Mirror(
+            tensors, calls_per_copy, frames, following.set_newest, lambda: self._end(record)
+        )
         network.sync_pages_now, network.sync_pages_soon = made.sync_pages_now, made.sync_pages_soon
         self._mirror = made
         return made
@@ -134,7 +136,7 @@ class MirrorHost:
             self._follower.stop()
             self._follower = None
         self._training_host.publish(msgspec.structs.replace(record, state="stopped"))
-        self._host.weights_changed()
+        self._host.notify_weights_changed()
 
     def _lock_reason(self) -> str:
         if self._follower is None:
@@ -146,7 +148,7 @@ class MirrorHost:
 
     def _after_message(self) -> None:
         if self._mirror is not None:
-            self._mirror.after_message()
+            self._mirror.on_message_handled()
 
     def _blob(self, name: str) -> memoryview | None:
         if self._mirror is None:

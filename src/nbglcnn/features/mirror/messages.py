@@ -36,23 +36,24 @@ MESSAGES = Messages(from_kernel=(MirrorFrame,))
 
 
 def split_frame(
-    training: str,
-    textures: Sequence[int],
-    contents: Float32,
+    training_id: str,
+    texture_indices: Sequence[int],
+    texture_values: Float32,
     step: int,
-    first: int,
-    rows: Float32,
-    held_out: Sequence[tuple[int, float | None, float | None]],
+    first_step: int,
+    loss_rows: Float32,
+    held_out_rows: Sequence[tuple[int, float | None, float | None]],
 ) -> Callable[[int, int], Iterator[tuple[MirrorFrame, memoryview]]]:
     """Return a function that splits a loop's weights into messages for `Connection.send_update`."""
 
     def messages(base: int, revision: int) -> Iterator[tuple[MirrorFrame, memoryview]]:
-        data = contents.view(np.uint8).data
+        data = texture_values.view(np.uint8).data
         for part, piece in split_chunks(data):
-            own = rows if part == 0 else rows[:0]
+            own = loss_rows if part == 0 else loss_rows[:0]
             message = MirrorFrame(
-                training, base, revision, tuple(textures), part, chunk_count(len(data)), step,
-                first, len(own), tuple(held_out),
+                training_id, base, revision, tuple(texture_indices), part, chunk_count(len(data)),
+                step,
+                first_step, len(own), tuple(held_out_rows),
             )  # fmt: skip
             yield message, memoryview(b"".join((own.tobytes(), piece)))
 

@@ -65,7 +65,7 @@ class Mirror:
         self.closed = False
         self._frames = make_sender(self._new_losses)
         set_newest(tensors.snapshot(0))
-        self._frames.push()
+        self._frames.send_if_ready()
 
     def __call__(
         self,
@@ -108,7 +108,7 @@ class Mirror:
         if self._calls % self._every == 0:
             self._copy_weights()
         self._poll_messages()
-        self._frames.push()
+        self._frames.send_if_ready()
 
     def note(
         self,
@@ -141,7 +141,7 @@ class Mirror:
         numbers = _parse_metrics(loss, accuracy, held_out_loss, held_out_accuracy)
         self._record_metrics(numbers)
         if numbers:
-            self._frames.resend_losses(self._step - 1)
+            self._frames.mark_losses_unsent(self._step - 1)
 
     def flush(self) -> None:
         """Copy the model's current weights, and send them and all losses to pages at once."""
@@ -159,7 +159,7 @@ class Mirror:
         if self.closed:
             return
         self.closed = True
-        self._resolve_copies()
+        self._read_pending_copies()
         self._frames.send_now()
         self._frames.send_losses()
         self._tensors = None
@@ -232,14 +232,14 @@ class Mirror:
     @property
     def losses(self) -> Array:
         """The loss of each step, shape (steps,), float32; NaN for steps without one."""
-        self._resolve_copies()
+        self._read_pending_copies()
         with self._lock:
             return np.array(self._history.losses, np.float32)
 
     @property
     def accuracies(self) -> Array:
         """The accuracy of each step, shape (steps,), float32; empty if none was given."""
-        self._resolve_copies()
+        self._read_pending_copies()
         with self._lock:
             found = np.array(self._history.accuracies, np.float32)
         return found[:0] if np.isnan(found).all() else found
@@ -247,23 +247,23 @@ class Mirror:
     @property
     def held_out_losses(self) -> Array:
         """The evaluations, shape (rows, 3), float32: steps done, held-out loss and accuracy."""
-        self._resolve_copies()
+        self._read_pending_copies()
         with self._lock:
-            return np.array(self._history.held_out, np.float32).reshape(-1, 3)
+            return np.array(self._history.held_out_rows, np.float32).reshape(-1, 3)
 
     @property
     def packed_history(self) -> bytes:
         """The history as bytes, for a page that joins."""
-        self._frames.page_joined()
-        self._resolve_copies()
+        self._frames.record_new_page()
+        self._read_pending_copies()
         with self._lock:
             return live_training.pack_history(self._history, self._step)
 
-    def after_message(self) -> None:
+    def on_message_handled(self) -> None:
         """Continue sending after a message from a page."""
-        self._frames.resend_lost()
+        self._frames.resend_lost_frame()
         if not self.closed:
-            self._frames.push()
+            self._frames.send_if_ready()
 
     def sync_pages_now(self) -> None:
         """Send the latest state to pages at once, because a caller reads values."""
@@ -271,7 +271,7 @@ class Mirror:
 
     def sync_pages_soon(self) -> None:
         """Send the latest state to pages as fast as they can take it."""
-        self._frames.push()
+        self._frames.send_if_ready()
 
     # Sending
 
@@ -316,11 +316,11 @@ class Mirror:
         elif name == "accuracy":
             history.accuracies[step - 1] = number
         else:
-            known = {row[0]: k for k, row in enumerate(history.held_out)}
+            known = {row[0]: k for k, row in enumerate(history.held_out_rows)}
             at = known.get(step, len(known))
-            row = history.held_out[at] if step in known else (step, math.nan, math.nan)
+            row = history.held_out_rows[at] if step in known else (step, math.nan, math.nan)
             new = (step, number, row[2]) if name == "held_out_loss" else (step, row[1], number)
-            history.held_out[at : at + 1] = [new]
+            history.held_out_rows[at : at + 1] = [new]
 
     def _copy_weights(self) -> None:
         """Copy the current weights, and the losses that are on a GPU."""
@@ -333,12 +333,12 @@ class Mirror:
                 )
                 self._pending_copies.append((list(waiting), copied))
             if len(self._pending_copies) > MAX_PENDING_COPIES:
-                self._resolve_copies(keep=1)
+                self._read_pending_copies(keep_count=1)
         self._set_newest(self._tensors.snapshot(self._step))
 
-    def _resolve_copies(self, keep: int = 0) -> None:
+    def _read_pending_copies(self, keep_count: int = 0) -> None:
         """Read losses from the GPU; may block until it is ready."""
-        while len(pending := self._pending_copies[:]) > keep:
+        while len(pending := self._pending_copies[:]) > keep_count:
             places, copied = pending[0]
             arrays = copied.arrays()
             with self._lock:
@@ -349,31 +349,36 @@ class Mirror:
                     for k, (step, name) in enumerate(places):
                         self._set_metric(step, name, float(arrays[str(k)].reshape(())))
 
-    def _new_losses(self, known: int) -> LossUpdate:
-        self._resolve_copies()
+    def _new_losses(self, sent_step_count: int) -> LossUpdate:
+        self._read_pending_copies()
         with self._lock:
             # The finished steps whose metrics are available.
             unread_metrics = [
                 *self._on_gpu,
                 *(place for places, _ in self._pending_copies for place in places),
             ]
-            until = max(known, min((step - 1 for step, _ in unread_metrics), default=self._step))
+            until = max(
+                sent_step_count, min((step - 1 for step, _ in unread_metrics), default=self._step)
+            )
             rows = np.array(
-                [self._history.losses[known:until], self._history.accuracies[known:until]],
+                [
+                    self._history.losses[sent_step_count:until],
+                    self._history.accuracies[sent_step_count:until],
+                ],
                 np.float32,
             ).T
             held_out = [
                 (step, _finite_or_none(loss), _finite_or_none(share))
-                for step, loss, share in self._history.held_out
-                if known < step <= until
+                for step, loss, share in self._history.held_out_rows
+                if sent_step_count < step <= until
             ]
-        return LossUpdate(known, np.ascontiguousarray(rows).reshape(-1, 2), held_out)
+        return LossUpdate(sent_step_count, np.ascontiguousarray(rows).reshape(-1, 2), held_out)
 
     def _poll_messages(self) -> None:
         """Handle messages of pages while a cell runs the loop."""
         now = time.monotonic()
         if now - self._polled_at > (
-            POLL_INTERVAL_S if self._frames.in_flight else IDLE_POLL_INTERVAL_S
+            POLL_INTERVAL_S if self._frames.is_in_flight else IDLE_POLL_INTERVAL_S
         ):
             blocking.deliver_pending()
             self._polled_at = time.monotonic()

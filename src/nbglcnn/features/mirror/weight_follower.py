@@ -11,7 +11,7 @@ import numpy as np
 
 from nbglcnn import load
 from nbglcnn.codegen.weights import pack_weight
-from nbglcnn.graph import Array, Graph, changed_values
+from nbglcnn.graph import Array, Graph, changed_value_names
 from nbglcnn.plan.schema import Float32
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ BATCH_COUNT_SUFFIX = ".num_batches_tracked"
 class WeightFrame:
     """Changed weight textures, and their concatenated contents."""
 
-    textures: Sequence[int]
-    contents: Float32
+    texture_indices: Sequence[int]
+    texture_values: Float32
 
 
 class WeightFollower:
@@ -50,7 +50,7 @@ class WeightFollower:
         # of pages.
         self._sent_frame: tuple[tuple[Graph, str], tuple[Graph, str]] | None = None
         with network.lock:
-            network.hash_weights()
+            network.merge_weight_patches()
             network.weight_source = self
 
     def check_weights(self, snapshot: TensorSnapshot) -> None:
@@ -85,7 +85,7 @@ class WeightFollower:
         with network.lock:
             network.pull_weights()
             network.weight_source = None
-            network.hash_weights()
+            network.merge_weight_patches()
 
     @property
     def has_pending(self) -> bool:
@@ -111,7 +111,7 @@ class WeightFollower:
         sent_graph, page_version = self._network.sent_graph, self._page_version()
         if sent_graph is None or page_version is None or page_version[1] != plan.hash:
             return None
-        changed = changed_values(page_version[0], graph)
+        changed = changed_value_names(page_version[0], graph)
         weights = [
             weight
             for weight in plan.header.weights

@@ -13,10 +13,10 @@ from uuid import uuid4
 import numpy as np
 
 from nbglcnn.errors import InputError
-from nbglcnn.features.sources.items import Dtype, Items, as_array, dtype_of, is_picture
+from nbglcnn.features.sources.items import DatasetItems, Dtype, as_array, dtype_of, is_picture
 from nbglcnn.features.sources.records import BLOCK_BYTES
 from nbglcnn.graph import Array
-from nbglcnn.inputs.picture_decoding import CHANNEL_MODES, picture_array
+from nbglcnn.inputs.picture_decoding import PILLOW_MODES_BY_CHANNELS, picture_array
 from nbglcnn.plan.picture_layout import PictureLayout, channels_and_size, to_layout
 from nbglcnn.plan.schema import Input
 
@@ -27,7 +27,7 @@ MAX_CACHED_BLOCKS = (
 )
 
 
-class Blocks:
+class DatasetBlocks:
     """The items of a data set for one input, loaded on demand in blocks.
 
     An array whose items fit the input is sent without a copy. In a block an item that cannot be
@@ -36,31 +36,31 @@ class Blocks:
 
     def __init__(
         self,
-        items: Items,
-        record: Input,
+        items: DatasetItems,
+        model_input: Input,
         labels: Callable[[], Sequence[int]] | None,
         classes: Sequence[str],
     ) -> None:
         self.items = items
-        self.model_input = record
+        self.model_input = model_input
         self.name = uuid4().hex
-        self.shape = record.shape[1:]
+        self.shape = model_input.shape[1:]
         self._labels = labels
         self._classes = tuple(classes)
         self._failed_items: set[int] = set()
         # An input of uint8 takes bytes from any kind of picture.
-        self.dtype: Dtype = "uint8" if record.dtype == "uint8" else items.dtype
+        self.dtype: Dtype = "uint8" if model_input.dtype == "uint8" else items.dtype
         stacked = items.stacked
         self._stacked = (
-            None if stacked is None else _to_input_layout(stacked, self.shape, record.layout)
+            None if stacked is None else _to_input_layout(stacked, self.shape, model_input.layout)
         )
         self._block_cache: OrderedDict[int, Array] = OrderedDict()
         self.item_bytes = math.prod(self.shape) * np.dtype(self.dtype).itemsize
-        self.block_size = max(1, BLOCK_BYTES // self.item_bytes)
+        self.items_per_block = max(1, BLOCK_BYTES // self.item_bytes)
         if stacked is not None and (self._stacked is None or items.dtype != self.dtype):
             self._check_item(stacked[0], "Images")  # all items have the same type and shape
 
-    def is_same_data(self, other: Blocks) -> bool:
+    def is_same_data(self, other: DatasetBlocks) -> bool:
         """Whether pages that have one's blobs can use them for the other."""
         ours, theirs = (
             (
@@ -81,7 +81,7 @@ class Blocks:
         return {
             "data": self.name,
             "count": self.items.count,
-            "block_size": self.block_size,
+            "block_size": self.items_per_block,
             "dtype": self.dtype,
             "labels": f"{self.name}.labels" if self._labels else "",
             "classes": f"{self.name}.classes" if self._classes else "",
@@ -89,7 +89,7 @@ class Blocks:
 
     def blob_names(self) -> Iterator[str]:
         """Iterate over the names of all blobs."""
-        for k in range(-(-self.items.count // self.block_size)):
+        for k in range(-(-self.items.count // self.items_per_block)):
             yield f"{self.name}.{k}"
         fields = self.record_fields()
         yield from filter(None, (fields["labels"], fields["classes"]))
@@ -110,7 +110,7 @@ class Blocks:
             return memoryview(json.dumps(self._classes).encode())
         if not part.isdecimal() or not part.isascii() or len(part) > 10:
             return None
-        first = int(part) * self.block_size
+        first = int(part) * self.items_per_block
         if first >= self.items.count:
             return None
         return self._load_block(int(part), first).reshape(-1).view(np.uint8).data
@@ -119,13 +119,13 @@ class Blocks:
         """Load one item, in the input's shape and the set's dtype; InputError if unavailable."""
         if self._stacked is not None:
             return _to_contiguous(self._stacked[index], self.dtype)
-        made = self._block_cache.get(index // self.block_size)
+        made = self._block_cache.get(index // self.items_per_block)
         if made is None or index in self._failed_items:
             return self._load_item(index)
-        found: Array = made[index % self.block_size]
+        found: Array = made[index % self.items_per_block]
         return found
 
-    def tensor(self, index: int) -> Array:
+    def input_array(self, index: int) -> Array:
         """Return one item as an input array; for a float32 input white is 1."""
         item = self.item(index)
         whole = item.astype(self.model_input.dtype)
@@ -133,22 +133,22 @@ class Blocks:
             whole /= np.float32(255)
         return np.broadcast_to(whole, self.model_input.shape).copy()
 
-    def _load_block(self, number: int, first: int) -> Array:
-        last = min(first + self.block_size, self.items.count)
+    def _load_block(self, block_index: int, first_item: int) -> Array:
+        last = min(first_item + self.items_per_block, self.items.count)
         if self._stacked is not None:
-            return _to_contiguous(self._stacked[first:last], self.dtype)
-        if number in self._block_cache:
-            self._block_cache.move_to_end(number)
-            return self._block_cache[number]
-        made = np.zeros((last - first, *self.shape), self.dtype)
-        for k in range(first, last):
+            return _to_contiguous(self._stacked[first_item:last], self.dtype)
+        if block_index in self._block_cache:
+            self._block_cache.move_to_end(block_index)
+            return self._block_cache[block_index]
+        made = np.zeros((last - first_item, *self.shape), self.dtype)
+        for k in range(first_item, last):
             try:
-                made[k - first] = self._load_item(k)
+                made[k - first_item] = self._load_item(k)
             except InputError as error:
                 if k not in self._failed_items:
                     log.warning("nbglcnn: %s; it is black in the page", error)
                 self._failed_items.add(k)
-        self._block_cache[number] = made
+        self._block_cache[block_index] = made
         while len(self._block_cache) > MAX_CACHED_BLOCKS:
             self._block_cache.popitem(last=False)
         return made
@@ -172,7 +172,7 @@ class Blocks:
                 return exact / np.float32(255) if whole else exact
             item = _to_pil(item)
         channels, height, width = channels_and_size(self.shape, self.model_input.layout)
-        if channels not in CHANNEL_MODES:
+        if channels not in PILLOW_MODES_BY_CHANNELS:
             raise InputError(
                 f"{name} is a picture, but the input {self.model_input.key} has {channels} "
                 f"channels; give arrays of shape {self.shape}"
@@ -209,7 +209,7 @@ class Blocks:
                 f"shape {shape}. Resize them first, or give pictures as uint8, which are resized"
             )
         colours = item.ndim == 3 and (
-            item.shape[0] in CHANNEL_MODES or item.shape[2] in CHANNEL_MODES
+            item.shape[0] in PILLOW_MODES_BY_CHANNELS or item.shape[2] in PILLOW_MODES_BY_CHANNELS
         )
         if item.ndim == 2 or colours:
             return item
@@ -238,7 +238,7 @@ def _to_pil(array: Array) -> Any:
     """Convert uint8 of (h, w), (c, h, w) or (h, w, c) to a PIL image."""
     from PIL import Image
 
-    if array.ndim == 3 and array.shape[0] in CHANNEL_MODES:
+    if array.ndim == 3 and array.shape[0] in PILLOW_MODES_BY_CHANNELS:
         array = array.transpose(1, 2, 0)
     if array.ndim == 3 and array.shape[2] == 1:
         array = array[:, :, 0]

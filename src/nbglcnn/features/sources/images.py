@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from nbglcnn import class_names
 from nbglcnn.errors import InputError
-from nbglcnn.features.sources.blocks import Blocks
+from nbglcnn.features.sources.blocks import DatasetBlocks
 from nbglcnn.features.sources.input_source import (
     MAX_RATE,
     InputSource,
@@ -22,7 +22,7 @@ from nbglcnn.features.sources.input_source import (
     float_field,
     folder_of,
 )
-from nbglcnn.features.sources.items import Items, label_numbers, open_items
+from nbglcnn.features.sources.items import DatasetItems, label_numbers, open_items
 from nbglcnn.features.sources.records import Name, NonNegative, SourceRecord, Text
 from nbglcnn.graph import Array
 from nbglcnn.plan.schema import Input
@@ -65,17 +65,17 @@ class ImageSet:
 
     Attributes:
         data: The `data` argument.
-        given_labels: The `labels` argument.
-        given_classes: The `classes` argument.
+        labels_argument: The `labels` argument.
+        classes_argument: The `classes` argument.
         items: The items.
         labels: Returns a label per item; None without labels.
         classes: The names of the labels.
     """
 
     data: Any
-    given_labels: Any
-    given_classes: Any
-    items: Items
+    labels_argument: Any
+    classes_argument: Any
+    items: DatasetItems
     labels: Callable[[], Sequence[int]] | None
     classes: tuple[str, ...]
 
@@ -128,7 +128,7 @@ class Images(InputSource):
     record_type: ClassVar[type[SourceRecord]] = ImagesRecord
     pages_can_start: ClassVar[bool] = False
     public_methods: ClassVar[tuple[str, ...]] = ("at",)
-    accepts: ClassVar[str] = (
+    accepted_inputs_text: ClassVar[str] = (
         "arrays of float32, (n, channels, height, width), or pictures as uint8, channels first or "
         "last"
     )
@@ -151,8 +151,8 @@ class Images(InputSource):
             classes = None if classes is opened.items.classes else classes
         if opened is None or not (
             opened.data is self.data
-            and opened.given_labels is labels
-            and opened.given_classes is classes
+            and opened.labels_argument is labels
+            and opened.classes_argument is classes
         ):
             known = opened.items if opened is not None and opened.data is self.data else None
             opened = _open_image_set(self.data, labels, classes, known)
@@ -203,38 +203,48 @@ class Images(InputSource):
     def __len__(self) -> int:
         return self.image_set.items.count
 
-    def fits(self, record: Input) -> bool:
+    def fits_input(self, model_input: Input) -> bool:
         """Return whether an input can take this source: pictures, or float32 with four axes.
 
         Args:
-            record: The input.
+            model_input: The input.
 
         Returns:
             True if it can.
         """
-        floats = record.dtype == "float32" and len(record.shape) == 4 and 0 not in record.shape
-        return floats or record.fit != ""
+        floats = (
+            model_input.dtype == "float32"
+            and len(model_input.shape) == 4
+            and 0 not in model_input.shape
+        )
+        return floats or model_input.fit != ""
 
-    def blobs(self, record: Input, earlier: SourceBlobs | None = None) -> Blocks:
+    def open_blobs(
+        self, model_input: Input, earlier_blobs: SourceBlobs | None = None
+    ) -> DatasetBlocks:
         """Return the items as blocks for pages.
 
         Args:
-            record: The input.
-            earlier: The blocks of an earlier source, which are reused if they have the same items
-                and size.
+            model_input: The input.
+            earlier_blobs: The blocks of an earlier source, which are reused if they have the same
+                items and size.
 
         Returns:
             The blocks.
         """
         opened = self.image_set
-        found = Blocks(opened.items, record, opened.labels, opened.classes)
-        return earlier if isinstance(earlier, Blocks) and earlier.is_same_data(found) else found
+        found = DatasetBlocks(opened.items, model_input, opened.labels, opened.classes)
+        return (
+            earlier_blobs
+            if isinstance(earlier_blobs, DatasetBlocks) and earlier_blobs.is_same_data(found)
+            else found
+        )
 
-    def tensor(self, record: Input, blobs: SourceBlobs | None) -> Array:
+    def current_input_array(self, model_input: Input, blobs: SourceBlobs | None) -> Array:
         """Return the current item as the input array.
 
         Args:
-            record: The input.
+            model_input: The input.
             blobs: The blocks of `blobs`.
 
         Returns:
@@ -243,21 +253,21 @@ class Images(InputSource):
         Raises:
             InputError: If the item cannot be read. The message names it.
         """
-        blocks = blobs if isinstance(blobs, Blocks) else self.blobs(record)
-        return blocks.tensor(self.index)
+        blocks = blobs if isinstance(blobs, DatasetBlocks) else self.open_blobs(model_input)
+        return blocks.input_array(self.index)
 
-    def to_record(self, key: str) -> SourceRecord:
+    def to_record(self, input_key: str) -> SourceRecord:
         """Return the source as the record that pages get, without data.
 
         Args:
-            key: The key of the input that it feeds.
+            input_key: The key of the input that it feeds.
 
         Returns:
             The record.
         """
         own = self.image_set
-        folder = folder_of(self.data, own.given_labels, own.given_classes)
-        return msgspec.structs.replace(super().to_record(key), folder=folder)
+        folder = folder_of(self.data, own.labels_argument, own.classes_argument)
+        return msgspec.structs.replace(super().to_record(input_key), folder=folder)
 
     def __repr__(self) -> str:
         items = self.image_set.items
@@ -271,8 +281,10 @@ class Images(InputSource):
         return f"Images({', '.join(words)})"
 
 
-def _open_image_set(data: Any, labels: Any, classes: Any, known: Items | None) -> ImageSet:
-    items = open_items(data) if known is None else known
+def _open_image_set(
+    data: Any, labels: Any, classes: Any, opened_items: DatasetItems | None
+) -> ImageSet:
+    items = open_items(data) if opened_items is None else opened_items
     numbers = items.labels
     if labels is not None:
         if isinstance(labels, str | bytes | os.PathLike) or not hasattr(labels, "__len__"):

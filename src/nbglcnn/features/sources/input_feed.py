@@ -38,9 +38,11 @@ class InputFeed:
         self._connection = host.connection
         self.record: SourceRecord | None = None
         self._pending_read: tuple[ReadRequest, str] | None = None
-        self._requested_at = NEVER  # time of the last request; `_pause` is the time until the next
-        self._pause = MIN_ADOPT_INTERVAL_S
-        self._last_adopted: tuple[str, float] = ("", NEVER)  # page id and time of its report
+        self._requested_at = (
+            NEVER  # time of the last request; `_min_request_interval_s` is the time until the next
+        )
+        self._min_request_interval_s = MIN_ADOPT_INTERVAL_S
+        self._last_adopted_update: tuple[str, float] = ("", NEVER)  # page id and time of its report
 
     def fed_keys(self) -> list[str]:
         """Return the key of the input that pages feed, if Python's may be outdated, as a list."""
@@ -59,7 +61,7 @@ class InputFeed:
         if wire.page_owned:
             return self._connection.pages.get(wire.owner)
         pages = [page for page in self._connection.usable_pages if page.source_update is not None]
-        return max(pages, key=lambda page: page.source_update_time, default=None)
+        return max(pages, key=lambda page: page.source_updated_at, default=None)
 
     def poll(self) -> None:
         """Request a page's fed input if it is needed, without blocking; adopt what has arrived."""
@@ -72,29 +74,29 @@ class InputFeed:
             or self._pending_read is not None
         ):
             return
-        if self._last_adopted == (page.id, page.source_update_time):
+        if self._last_adopted_update == (page.id, page.source_updated_at):
             return
-        self._connection.source_page = wire.owner  # also after the page was silent
+        self._connection.source_page_id = wire.owner  # also after the page was silent
         others = len(self._connection.usable_pages) > 1 and wire.page_owned
         needed = others or bool(self._network.plan.in_python)
-        rested = time.monotonic() - self._requested_at >= self._pause
+        rested = time.monotonic() - self._requested_at >= self._min_request_interval_s
         if page.source_update.is_still or (needed and rested):
-            self._last_adopted = page.id, page.source_update_time
+            self._last_adopted_update = page.id, page.source_updated_at
             self._request_value(page.id, wire.input)
 
-    def _request_value(self, page: str, key: str) -> None:
+    def _request_value(self, page_id: str, key: str) -> None:
         [value] = self._network.value_records([key])
         self._requested_at = time.monotonic()
         size = 4 * value.readback.count
         self._pending_read = (
-            self._connection.request_values([key], [size], before_edits=True, page=page),
+            self._connection.request_values([key], [size], before_edits=True, page_id=page_id),
             key,
         )
 
-    def request_last(self, wire: SourceRecord | None) -> None:
+    def request_last(self, record: SourceRecord | None) -> None:
         """Request the last input of a stopped source, unless the new source feeds one."""
         now = self.record
-        goes_on = wire is not None and (not wire.page_owned or wire.is_same_source(now))
+        goes_on = record is not None and (not record.page_owned or record.is_same_source(now))
         if now is not None and not goes_on and self.fed_keys():
             self.cancel_read()
             self._request_value(now.owner, now.input)
@@ -104,10 +106,10 @@ class InputFeed:
         if self._pending_read is None:
             return
         request, key = self._pending_read
-        silent = time.monotonic() - request.last_reply_time > RESEND_TIMEOUT_S
+        silent = time.monotonic() - request.last_reply_at > RESEND_TIMEOUT_S
         if request.failures or (request.missing_chunks and silent):
             self.cancel_read()
-            self._last_adopted = "", NEVER
+            self._last_adopted_update = "", NEVER
         elif not request.missing_chunks:
             self.cancel_read()
             self._adopt(key, request.arrays()[0])
@@ -124,7 +126,7 @@ class InputFeed:
             return
         self.cancel_read()
         try:
-            [array] = self._host.reader.read([], source_inputs=fed_keys).source_inputs
+            [array] = self._host.reader.read([], source_input_keys=fed_keys).source_inputs
         except PageError as error:
             warnings.warn(
                 "the page did not send its source's last input; Python keeps the previous one: "
@@ -134,7 +136,7 @@ class InputFeed:
             )
             return
         if page := self._feeding_page():
-            self._last_adopted = page.id, page.source_update_time
+            self._last_adopted_update = page.id, page.source_updated_at
         self._adopt(fed_keys[0], array)
 
     def _adopt(self, key: str, flat: Array) -> None:
@@ -154,7 +156,7 @@ class InputFeed:
         self._host.update_pages()
         # If Python computes layers, an update takes time: wait twice as long, to limit the load on
         # pages and cells.
-        self._pause = max(MIN_ADOPT_INTERVAL_S, 2 * (time.monotonic() - begun))
+        self._min_request_interval_s = max(MIN_ADOPT_INTERVAL_S, 2 * (time.monotonic() - begun))
 
 
 def is_bit_equal(one: Array, other: Array) -> bool:

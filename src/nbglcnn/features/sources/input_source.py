@@ -13,7 +13,7 @@ import numpy as np
 from nbglcnn.errors import InputError, suggest_names
 from nbglcnn.features.sources.records import BLOB_FIELDS, SourceRecord, kind_of
 from nbglcnn.graph import Array
-from nbglcnn.plan.picture_layout import PICTURE_INPUTS
+from nbglcnn.plan.picture_layout import PICTURE_INPUTS_TEXT
 from nbglcnn.plan.schema import Input
 
 MAX_SEED = 2**31
@@ -54,7 +54,7 @@ class InputSource:
     kind: ClassVar[str]  # the kind of the record
     pages_can_start: ClassVar[bool] = True  # a page may start it without Python
     feeds_input: ClassVar[bool] = True  # False for a latent
-    accepts: ClassVar[str] = f"pictures: {PICTURE_INPUTS}"
+    accepted_inputs_text: ClassVar[str] = f"pictures: {PICTURE_INPUTS_TEXT}"
     public_methods: ClassVar[tuple[str, ...]] = ()  # other public attributes
 
     input: str = field(default="", kw_only=True)
@@ -83,34 +83,36 @@ class InputSource:
         names = {*(one.name for one in fields(self)), *self.public_methods}
         return sorted(name for name in names if not name.startswith("_"))
 
-    def fits(self, record: Input) -> bool:
+    def fits_input(self, model_input: Input) -> bool:
         """Return whether an input can take this source.
 
         Args:
-            record: The input.
+            model_input: The input.
 
         Returns:
             True if it can.
         """
-        return record.fit != ""
+        return model_input.fit != ""
 
-    def blobs(self, record: Input, earlier: SourceBlobs | None = None) -> SourceBlobs | None:
+    def open_blobs(
+        self, model_input: Input, earlier_blobs: SourceBlobs | None = None
+    ) -> SourceBlobs | None:
         """Return the data that pages can request while the source feeds an input.
 
         Args:
-            record: The input.
-            earlier: The data of an earlier source, which is reused if it is the same.
+            model_input: The input.
+            earlier_blobs: The data of an earlier source, which is reused if it is the same.
 
         Returns:
             The data, or None without any.
         """
         return None
 
-    def tensor(self, record: Input, blobs: SourceBlobs | None) -> Array | None:
+    def current_input_array(self, model_input: Input, blobs: SourceBlobs | None) -> Array | None:
         """Return the current input array.
 
         Args:
-            record: The input.
+            model_input: The input.
             blobs: The data of `blobs`.
 
         Returns:
@@ -121,37 +123,37 @@ class InputSource:
         """
         return None
 
-    def to_record(self, key: str) -> SourceRecord:
+    def to_record(self, input_key: str) -> SourceRecord:
         """Return the source as the record that pages get, without data and owner.
 
         Args:
-            key: The key of the input that it feeds.
+            input_key: The key of the input that it feeds.
 
         Returns:
             The record.
         """
         return self.record_type(
-            input=key, **{name: getattr(self, name) for name in self.synced_fields()}
+            input=input_key, **{name: getattr(self, name) for name in self.synced_fields()}
         )
 
     @classmethod
-    def from_record(cls, wire: SourceRecord) -> Self:
+    def from_record(cls, record: SourceRecord) -> Self:
         """Build the source that a page has chosen.
 
         Args:
-            wire: The record of the page.
+            record: The record of the page.
 
         Returns:
             The source.
         """
-        told = {name: getattr(wire, name) for name in cls.synced_fields()}
-        return cls(**told, owner=wire.owner)
+        told = {name: getattr(record, name) for name in cls.synced_fields()}
+        return cls(**told, owner=record.owner)
 
-    def updated_from(self, wire: SourceRecord) -> Self:
+    def updated_from(self, record: SourceRecord) -> Self:
         """Return this source with the changes of a page.
 
         Args:
-            wire: The record of the page.
+            record: The record of the page.
 
         Returns:
             The changed source.
@@ -159,8 +161,8 @@ class InputSource:
         Raises:
             InputError: If the record is not valid for this source.
         """
-        told = {name: getattr(wire, name) for name in self.synced_fields()}
-        return replace(self, **told, owner=wire.owner)
+        told = {name: getattr(record, name) for name in self.synced_fields()}
+        return replace(self, **told, owner=record.owner)
 
     def __repr__(self) -> str:
         shown = [f"{name}={value!r}" for name, value in self._repr_fields().items()]
@@ -188,12 +190,12 @@ def find_input(source: InputSource, inputs: tuple[Input, ...]) -> Input:
     # For sources such as Noise, which fit several inputs, prefer an input for pictures.
     usual = sorted(asked, key=lambda record: record.fit == "")
     for record in usual:
-        if source.fits(record):
+        if source.fits_input(record):
             return record
     found = ", ".join(f"{record.key} is {record.dtype} of {record.shape}" for record in asked)
     raise InputError(
-        f"{type(source).__name__} needs an input that takes {source.accepts}; {found}. Give arrays "
-        "as viewer.input"
+        f"{type(source).__name__} needs an input that takes {source.accepted_inputs_text}; "
+        f"{found}. Give arrays as viewer.input"
     )
 
 
@@ -204,39 +206,39 @@ def folder_of(data: Any, *more: Any) -> str:
     return path if len(path) <= MAX_PATH_LENGTH else ""
 
 
-def float_field(record: InputSource, name: str) -> float:
+def float_field(source: InputSource, name: str) -> float:
     """Return a field as a float; InputError if it isn't a finite number."""
-    given = getattr(record, name)
+    given = getattr(source, name)
     try:
         number = float(given)
     except (TypeError, ValueError):
         number = math.nan
     if not math.isfinite(number) or isinstance(given, str):
-        raise InputError(f"{type(record).__name__}: {name}={given!r}; expected a finite number")
+        raise InputError(f"{type(source).__name__}: {name}={given!r}; expected a finite number")
     return number
 
 
-def check_int_field(record: InputSource, name: str, maximum: int = MAX_SEED) -> None:
+def check_int_field(source: InputSource, name: str, maximum: int = MAX_SEED) -> None:
     """Convert a field to an int from 0 to `maximum`; InputError if it isn't one."""
-    given = getattr(record, name)
+    given = getattr(source, name)
     try:
         number = given.__index__() if not isinstance(given, bool) else -1
     except AttributeError:
         number = -1
     if not 0 <= number <= maximum:
         raise InputError(
-            f"{type(record).__name__}: {name}={given!r}; expected an integer from 0 to {maximum}"
+            f"{type(source).__name__}: {name}={given!r}; expected an integer from 0 to {maximum}"
         )
-    object.__setattr__(record, name, int(number))
+    object.__setattr__(source, name, int(number))
 
 
-def check_bool_fields(record: InputSource, *names: str) -> None:
+def check_bool_fields(source: InputSource, *names: str) -> None:
     """Convert the fields to bool; InputError if one is neither True nor False."""
     for name in names:
-        given = getattr(record, name)
+        given = getattr(source, name)
         if not isinstance(given, bool | np.bool_):
-            raise InputError(f"{type(record).__name__}: {name}={given!r}; expected True or False")
-        object.__setattr__(record, name, bool(given))
+            raise InputError(f"{type(source).__name__}: {name}={given!r}; expected True or False")
+        object.__setattr__(source, name, bool(given))
 
 
 def with_input_key(source: InputSource, key: str, inputs: tuple[Input, ...]) -> InputSource:

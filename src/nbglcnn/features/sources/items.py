@@ -22,7 +22,7 @@ from nbglcnn.inputs.picture_files import list_picture_folder
 
 Dtype = Literal["uint8", "float32"]
 # Formats of picture files that may have greys of more than 8 bits.
-DEEP_SUFFIXES = (".png", ".pgm", ".tif", ".tiff")
+HIGH_DEPTH_SUFFIXES = (".png", ".pgm", ".tif", ".tiff")
 # Labels that require reading the items are read when a page needs them, for at most this many
 # items.
 MAX_LABEL_READS = 2000
@@ -34,7 +34,7 @@ IMAGES_DATA_HINT = (
 
 
 @dataclass(frozen=True)
-class Items:
+class DatasetItems:
     """The properties of a data set, known before its items are loaded.
 
     `load_item` returns a PIL image, or an array of (h, w), (c, h, w) or (h, w, c); an exception
@@ -55,7 +55,7 @@ class Items:
     stacked: Array | None = field(default=None, compare=False)
 
 
-def open_items(data: Any) -> Items:
+def open_items(data: Any) -> DatasetItems:
     """Open the items of a data set; InputError if the data has another type."""
     if is_picture(data):
         raise InputError(
@@ -97,7 +97,7 @@ def is_tensor(value: Any) -> bool:
     return hasattr(value, "detach") and hasattr(value, "device")
 
 
-def dtype_of(array: Array, what: str) -> Dtype:
+def dtype_of(array: Array, error_subject: str) -> Dtype:
     """Return the dtype for sending an array's items; InputError if it isn't uint8 or float."""
     if array.dtype == np.uint8:
         return "uint8"
@@ -107,12 +107,12 @@ def dtype_of(array: Array, what: str) -> Dtype:
     if array.dtype == np.uint16:
         how += ", (array / 65535).astype('float32') if white is 65535"
     raise InputError(
-        f"{what}: dtype {array.dtype}; expected uint8 from 0 to 255, or floats in the network's "
-        f"range. {how}"
+        f"{error_subject}: dtype {array.dtype}; expected uint8 from 0 to 255, or floats in the "
+        f"network's range. {how}"
     )
 
 
-def _items_of_array(array: Array) -> Items:
+def _items_of_array(array: Array) -> DatasetItems:
     dtype = dtype_of(array, "Images")
     if array.ndim not in (3, 4) or 0 in array.shape:
         add = "; for one picture give array[None]" if array.ndim in (2, 3) else ""
@@ -121,7 +121,7 @@ def _items_of_array(array: Array) -> Items:
             f"H, W, C) with at least one item{add}"
         )
     size = "×".join(map(str, array.shape[1:]))
-    return Items(
+    return DatasetItems(
         len(array),
         dtype,
         lambda index: array[index],
@@ -131,7 +131,7 @@ def _items_of_array(array: Array) -> Items:
     )
 
 
-def _items_of_list(data: Sequence[Any]) -> Items:
+def _items_of_list(data: Sequence[Any]) -> DatasetItems:
     if not data:
         raise InputError(f"Images: an empty {type(data).__name__}; {IMAGES_DATA_HINT}")
     if all(isinstance(one, str | os.PathLike) for one in data):
@@ -149,7 +149,7 @@ def _items_of_list(data: Sequence[Any]) -> Items:
         )
     deep = any(is_picture(one) and is_high_depth(one) for one in data)
     kind = type(data[0]).__name__
-    return Items(
+    return DatasetItems(
         len(data),
         "float32" if floats[0] or deep else "uint8",
         lambda index: data[index],
@@ -158,7 +158,7 @@ def _items_of_list(data: Sequence[Any]) -> Items:
     )
 
 
-def _items_of_folder(folder: Path) -> Items:
+def _items_of_folder(folder: Path) -> DatasetItems:
     """Open picture files in order; subfolders are classes, as in torchvision's ImageFolder."""
     found = list_picture_folder(folder, "Images")
     items = _items_of_files(found.files, folder.name, folder)
@@ -168,19 +168,21 @@ def _items_of_folder(folder: Path) -> Items:
     return replace(items, labels=lambda: labels, known_labels=found.labels, classes=found.classes)
 
 
-def _items_of_files(files: Sequence[Path], title: str, folder: Path | None = None) -> Items:
+def _items_of_files(files: Sequence[Path], title: str, folder: Path | None = None) -> DatasetItems:
     def named(index: int) -> str:
         file = files[index]
         return str(file.relative_to(folder)) if folder else str(file)
 
     where = f"in {folder}" if folder else "of files"
-    dtype: Dtype = "float32" if any(map(_is_deep_file, files[:MAX_LABEL_READS])) else "uint8"
-    return Items(len(files), dtype, lambda index: open_picture(files[index]), named, where, title)
+    dtype: Dtype = "float32" if any(map(_is_high_depth_file, files[:MAX_LABEL_READS])) else "uint8"
+    return DatasetItems(
+        len(files), dtype, lambda index: open_picture(files[index]), named, where, title
+    )
 
 
-def _is_deep_file(file: Path) -> bool:
+def _is_high_depth_file(file: Path) -> bool:
     """Whether a file's header has greys of more than 8 bits; False for a damaged file."""
-    if file.suffix.lower() not in DEEP_SUFFIXES:
+    if file.suffix.lower() not in HIGH_DEPTH_SUFFIXES:
         return False
     from PIL import Image
 
@@ -189,7 +191,7 @@ def _is_deep_file(file: Path) -> bool:
     return False
 
 
-def _items_of_dataset(data: Any) -> Items:
+def _items_of_dataset(data: Any) -> DatasetItems:
     kind = type(data).__name__
     count = len(data)
     if not count:
@@ -212,7 +214,7 @@ def _items_of_dataset(data: Any) -> Items:
         labels = partial(list, known_labels)
     elif count <= MAX_LABEL_READS and isinstance(item, tuple | list) and len(item) > 1:
         labels = partial(_read_labels, data, count)
-    return Items(
+    return DatasetItems(
         count,
         dtype,
         lambda index: _image_of(data[index]),

@@ -59,7 +59,7 @@ class Noise(InputSource):
     """
 
     record_type: ClassVar[type[SourceRecord]] = NoiseRecord
-    accepts: ClassVar[str] = "float32"
+    accepted_inputs_text: ClassVar[str] = "float32"
 
     seed: int = 0
     mean: float = DEFAULT_MEAN
@@ -73,34 +73,34 @@ class Noise(InputSource):
         if self.std < 0:
             raise InputError(f"Noise: std={self.std}; expected a number ≥ 0")
 
-    def fits(self, record: Input) -> bool:
+    def fits_input(self, model_input: Input) -> bool:
         """Return whether an input can take this source: float32 of any shape.
 
         Args:
-            record: The input.
+            model_input: The input.
 
         Returns:
             True if it can.
         """
-        return record.dtype == "float32"
+        return model_input.dtype == "float32"
 
-    def tensor(self, record: Input, blobs: SourceBlobs | None) -> Array:
+    def current_input_array(self, model_input: Input, blobs: SourceBlobs | None) -> Array:
         """Return the numbers of this seed.
 
         Args:
-            record: The input.
+            model_input: The input.
             blobs: Not used.
 
         Returns:
             A float32 array in the shape of the input.
         """
-        return noise_array(math.prod(record.shape), self.seed, self.mean, self.std).reshape(
-            record.shape
+        return noise_array(math.prod(model_input.shape), self.seed, self.mean, self.std).reshape(
+            model_input.shape
         )
 
 
-def noise_array(count: int, seed: int, mean: float, std: float) -> Array:
-    """Return `count` elements of noise in row-major order, float32.
+def noise_array(element_count: int, seed: int, mean: float, std: float) -> Array:
+    """Return `element_count` elements of noise in row-major order, float32.
 
     Each is mean + std · (u₁ + … + u₁₂ − 6) in doubles, rounded once to float32. The uniform numbers
     are those of the bend `noise`: with s₁ = scrambled(index ^ scrambled(seed)) and sₖ₊₁ =
@@ -108,4 +108,4 @@ def noise_array(count: int, seed: int, mean: float, std: float) -> Array:
     in any order.
     """
     normal = transforms.TRANSFORM_KINDS["noise"].formula
-    return (mean + std * normal(np.zeros(count), 1.0, seed)).astype(np.float32)
+    return (mean + std * normal(np.zeros(element_count), 1.0, seed)).astype(np.float32)

@@ -42,7 +42,11 @@ class SourceRecord(
 
     def is_same_source(self, other: SourceRecord | None) -> bool:
         """Whether the other record is the same source, apart from its settings."""
-        return other is not None and self.kind == other.kind and data_name(self) == data_name(other)
+        return (
+            other is not None
+            and self.kind == other.kind
+            and data_blob_name(self) == data_blob_name(other)
+        )
 
     def is_finite(self) -> bool:
         """Whether all numbers are finite."""
@@ -60,7 +64,7 @@ def kind_of(record: type[SourceRecord]) -> str:
     return str(record.__struct_config__.tag)
 
 
-def data_name(source: SourceRecord) -> str:
+def data_blob_name(source: SourceRecord) -> str:
     """Return the name of the data's blob, or of its blocks; "" if Python has no data."""
     return str(getattr(source, "data", ""))
 

@@ -113,12 +113,14 @@ class Video(InputSource):
         """The MIME type of the file; "" if only a page has it."""
         return self._file[1].mime if self._file else ""
 
-    def blobs(self, record: Input, earlier: SourceBlobs | None = None) -> SourceBlobs | None:
+    def open_blobs(
+        self, model_input: Input, earlier_blobs: SourceBlobs | None = None
+    ) -> SourceBlobs | None:
         """Return the file's bytes for pages, if Python has them.
 
         Args:
-            record: The input.
-            earlier: The data of an earlier source; not used.
+            model_input: The input.
+            earlier_blobs: The data of an earlier source; not used.
 
         Returns:
             The data, or None if only a page has it.

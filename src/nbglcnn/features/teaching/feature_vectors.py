@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nbglcnn.errors import InputError
-from nbglcnn.features.edits.records import active_edits, to_dict
+from nbglcnn.features.edits.records import active_edits, edits_to_dicts
 from nbglcnn.features.sources.images import Images
 from nbglcnn.features.teaching.head import new_id, parse_head
 from nbglcnn.features.teaching.lesson import Example, Lesson
@@ -48,17 +48,17 @@ class FeatureExtractor:
         self._weights_name: tuple[Graph | None, str] = None, ""
         self._cached_plan: tuple[Graph, list[str], Plan] | None = None
         self._runs = 0
-        self._local = LocalBackend(network.model)
+        self._local = LocalBackend(network.loaded_model)
 
     def ensure_observed(self) -> None:
         """Recompile the network if it doesn't keep the value or the input."""
         self._network.ensure_observed(self.input_key)
         self._network.ensure_observed(self.layer)
 
-    def to_record(self, key: str) -> TeachingRecord:
+    def to_record(self, teaching_id: str) -> TeachingRecord:
         """Build the record of a teaching with this id for pages."""
         return TeachingRecord(
-            key,
+            teaching_id,
             self.layer,
             self.input_key,
             self.shape,
@@ -77,18 +77,18 @@ class FeatureExtractor:
         for name, pictures in (examples or {}).items():
             self.add_examples(lesson, name, pictures)
         if head is not None:
-            lesson.head = parse_head(head, tuple(lesson.classes), self.feature_count)
+            lesson.head = parse_head(head, tuple(lesson.class_names_by_id), self.feature_count)
         return lesson
 
-    def add_examples(self, lesson: Lesson, name: str, given: Any) -> None:
+    def add_examples(self, lesson: Lesson, class_name: str, data: Any) -> None:
         """Add examples to a class, which is created if it doesn't exist."""
-        known = name in lesson.classes.values()
+        known = class_name in lesson.class_names_by_id.values()
         if not known:
-            lesson.check_name(name)
-        pictures = self.to_pictures(given)
+            lesson.validate_class_name(class_name)
+        pictures = self.to_pictures(data)
         lesson.check_capacity(len(pictures))
         features, network = self.compute(pictures), self.current_version()
-        key = lesson.find_class_id(name) if known else lesson.add_class(name)
+        key = lesson.find_class_id(class_name) if known else lesson.add_class(class_name)
         for picture, numbers in zip(pictures, features, strict=True):
             one = Example(new_id(), key, picture, numbers, network)
             lesson.examples[one.id] = one
@@ -101,7 +101,7 @@ class FeatureExtractor:
             graph = self._network.graph
             parts = [f"{graph.name} {len(graph.nodes)}".encode()]
             for parameter, value in sorted(graph.parameters.items()):
-                array = graph.constant(value)
+                array = graph.constant_data(value)
                 parts.append(parameter.encode())
                 parts.append(b"" if array is None else np.ascontiguousarray(array).tobytes())
             self._weights_name = graph, (name := content_hash(*parts))
@@ -110,28 +110,28 @@ class FeatureExtractor:
     def current_version(self) -> FeatureVersion:
         """Return the current version: the weights' hash and the active edits."""
         acts = active_edits(self._network.edits)
-        return FeatureVersion(self.weights_hash, json.dumps(to_dict(acts)) if acts else "")
+        return FeatureVersion(self.weights_hash, json.dumps(edits_to_dicts(acts)) if acts else "")
 
-    def is_current(self, network: FeatureVersion) -> bool:
+    def is_current(self, version: FeatureVersion) -> bool:
         """Whether features of this version are still valid."""
-        if network.weights_hash != self.weights_hash:
+        if version.weights_hash != self.weights_hash:
             return False
-        acts = to_dict(active_edits(self._network.edits))
+        acts = edits_to_dicts(active_edits(self._network.edits))
         try:
-            return bool(json.loads(network.edits or "[]") == acts)
+            return bool(json.loads(version.edits or "[]") == acts)
         except (ValueError, RecursionError):
             return False
 
-    def to_pictures(self, given: Any) -> Array:
+    def to_pictures(self, data: Any) -> Array:
         """Convert data as for `Images` to uint8 (N, channels, height, width), or InputError."""
         record = next(one for one in self._network.plan.inputs if one.key == self.input_key)
-        if isinstance(given, np.ndarray) and given.size == 0:
+        if isinstance(data, np.ndarray) and data.size == 0:
             return np.zeros((0, *self.shape), np.uint8)
-        images = given if isinstance(given, Images) else Images(given)
-        blocks = images.blobs(record)
+        images = data if isinstance(data, Images) else Images(data)
+        blocks = images.open_blobs(record)
         found = []
         for k in range(len(images)):
-            tensor = blocks.tensor(k)[0]
+            tensor = blocks.input_array(k)[0]
             if not np.isfinite(tensor).all() or tensor.min() < 0 or tensor.max() > 1:
                 raise InputError(
                     f"picture {k} has values from {tensor.min():g} to {tensor.max():g}; give "
@@ -153,11 +153,11 @@ class FeatureExtractor:
             values = self._local.compute_values(
                 plan, network.graph, arrays, self._runs, (), (), network.edits, network.injected
             )
-            found.append(self.from_value(values[self.layer])[0])
+            found.append(self.extract_features(values[self.layer])[0])
         self._local.close()
         return np.array(found, np.float32).reshape(-1, self.feature_count)
 
-    def from_value(self, array: Array) -> Array:
+    def extract_features(self, array: Array) -> Array:
         """Extract the features from the value; (examples, features), float32."""
         if self.averaged:
             means: Array = array.mean((2, 3), dtype=np.float64).astype(np.float32)
@@ -173,7 +173,7 @@ class FeatureExtractor:
             return known[2]
         keys = [feature_layer, *(layer for layer in edited if layer != feature_layer)]
         plan = lower.lower(network.graph, observe=keys, precision=network.precision)
-        self._local.replace_model(network.model)
+        self._local.replace_model(network.loaded_model)
         self._cached_plan = network.graph, edited, plan
         return plan
 
@@ -194,7 +194,7 @@ def find_feature_layer(network: Network, feature_layer: str | None) -> tuple[Inp
             f"teach: {names} run in Python, which computes them only for the last input set from "
             "Python, so the page can't compute features of its own pictures"
         )
-    if network.latent is not None:
+    if network.latent_edit is not None:
         raise InputError(
             "teach: an active latent skips part of the network: set viewer.source = None first"
         )
@@ -230,9 +230,9 @@ def default_feature_layer(network: Network) -> str:
     keys: dict[str, str] = {}
     for one in graph.keys:
         if one.kind in ("layer", "module"):
-            keys.setdefault(one.value, one.name)
+            keys.setdefault(one.value_name, one.name)
     for node in reversed(graph.nodes):
-        if node.op not in LINEAR_OPS or graph.constant(node.inputs[1]) is None:
+        if node.op not in LINEAR_OPS or graph.constant_data(node.inputs[1]) is None:
             continue
         name = node.inputs[0]
         # Skip nodes that only move elements, such as a functional flatten, which has no key.
@@ -241,9 +241,9 @@ def default_feature_layer(network: Network) -> str:
         if name in keys:
             return keys[name]
     sizes = [
-        (int(np.prod(graph.values[one.value].shape)), -at, one.name)
+        (int(np.prod(graph.values[one.value_name].shape)), -at, one.name)
         for at, one in enumerate(graph.keys)
-        if one.kind == "layer" and graph.values[one.value].dtype == np.float32
+        if one.kind == "layer" and graph.values[one.value_name].dtype == np.float32
     ]
     usable = [size for size in sizes if size[0] > 1] or sizes
     if not usable:

@@ -78,7 +78,7 @@ def held_out_mask(labels: Array) -> Array:
     return found
 
 
-def fit(features: Array, labels: Array, classes: int) -> tuple[Array, Array]:
+def fit(features: Array, labels: Array, class_count: int) -> tuple[Array, Array]:
     """Fit the weight and bias of multinomial logistic regression.
 
     They minimize the mean cross-entropy of softmax(W u + b), with equal weight for each class, plus
@@ -89,7 +89,7 @@ def fit(features: Array, labels: Array, classes: int) -> tuple[Array, Array]:
     Args:
         features: The features x, shape (examples, features).
         labels: The class of each example, shape (examples,). Each class has at least one example.
-        classes: The number of classes.
+        class_count: The number of classes.
 
     Returns:
         The weight (classes, features) and the bias (classes,), float32.
@@ -99,16 +99,16 @@ def fit(features: Array, labels: Array, classes: int) -> tuple[Array, Array]:
 
     x = torch.from_numpy(np.asarray(features, np.float64))
     y = torch.from_numpy(np.asarray(labels, np.int64))
-    counts = torch.bincount(y, minlength=classes)
-    share = 1 / (classes * counts[y]).double()
+    counts = torch.bincount(y, minlength=class_count)
+    share = 1 / (class_count * counts[y]).double()
     mean = share @ x
     variance = share @ (x - mean) ** 2
     deviation = (variance + MIN_VARIANCE * variance.mean()).sqrt()
     deviation[deviation == 0] = 1.0  # all examples are equal
     scale = 1 / (deviation * x.shape[1] ** 0.5)
     u = (x - mean) * scale
-    weight = torch.zeros(classes, x.shape[1], dtype=torch.float64, requires_grad=True)
-    bias = torch.zeros(classes, dtype=torch.float64, requires_grad=True)
+    weight = torch.zeros(class_count, x.shape[1], dtype=torch.float64, requires_grad=True)
+    bias = torch.zeros(class_count, dtype=torch.float64, requires_grad=True)
     optimizer = torch.optim.LBFGS(
         [weight, bias], max_iter=MAX_ITERATIONS, max_eval=2 * MAX_ITERATIONS,
         tolerance_grad=GRADIENT_TOLERANCE,
@@ -130,12 +130,12 @@ def fit(features: Array, labels: Array, classes: int) -> tuple[Array, Array]:
     return found.numpy().astype(np.float32), shift.numpy().astype(np.float32)
 
 
-def parse_head(given: Any, classes: tuple[str, ...], count: int) -> Head:
+def parse_head(head_argument: Any, class_ids: tuple[str, ...], feature_count: int) -> Head:
     """Parse a head that the user passes: a module, or a mapping or pair of weight and bias.
 
-    `classes` are ids. Raises InputError if it doesn't fit.
+    `class_ids` are ids. Raises InputError if it doesn't fit.
     """
-    state = given.state_dict() if hasattr(given, "state_dict") else given
+    state = head_argument.state_dict() if hasattr(head_argument, "state_dict") else head_argument
     if isinstance(state, Mapping):
         own = {str(name).rpartition(".")[2]: array for name, array in state.items()}
         pair: Any = (own.get("weight"), own.get("bias"))
@@ -149,14 +149,15 @@ def parse_head(given: Any, classes: tuple[str, ...], count: int) -> Head:
         weight, bias = arrays
     except (TypeError, ValueError):
         raise InputError(
-            f"head is {type(given).__name__}; expected the result of teaching.head(), or a pair "
-            "of weight (classes, features) and bias (classes,)"
+            f"head is {type(head_argument).__name__}; expected the result of teaching.head(), or a "
+            "pair of weight (classes, features) and bias (classes,)"
         ) from None
-    if weight.shape != (len(classes), count) or bias.shape != (len(classes),):
+    if weight.shape != (len(class_ids), feature_count) or bias.shape != (len(class_ids),):
         raise InputError(
-            f"head has a weight of {weight.shape} and a bias of {bias.shape}; {len(classes)} "
-            f"classes and {count} features need {(len(classes), count)} and {(len(classes),)}"
+            f"head has a weight of {weight.shape} and a bias of {bias.shape}; {len(class_ids)} "
+            f"classes and {feature_count} features need {(len(class_ids), feature_count)} and "
+            f"{(len(class_ids),)}"
         )
     if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
         raise InputError("head has values that are not finite")
-    return Head(new_id(), classes, weight.copy(), bias.copy())
+    return Head(new_id(), class_ids, weight.copy(), bias.copy())

@@ -27,7 +27,7 @@ NO_TEACHING_MESSAGE = "the view 'teach' needs a lesson: call viewer.teach(…) f
 class TeachingHost:
     """The host of the classifier head that a Viewer is taught on top of its network."""
 
-    messages = MESSAGES
+    message_types = MESSAGES
 
     def __init__(self, host: ViewerHost) -> None:
         self._host = host
@@ -40,12 +40,12 @@ class TeachingHost:
         self.feature = Feature(
             "teaching",
             traits={"_teaching": traitlets.Dict({}).tag(sync=True)},
-            messages={LessonUpdate: self._handle_lesson_update},
-            blob=self._blob,
-            edits_changed=self._network_changed,
-            weights_changed=self._network_changed,
-            lock_reason=self._lock_reason,
-            views=lambda: {"teach": "" if self._is_teaching else NO_TEACHING_MESSAGE},
+            message_handlers={LessonUpdate: self._handle_lesson_update},
+            find_blob=self._blob,
+            on_edits_changed=self._on_network_changed,
+            on_weights_changed=self._on_network_changed,
+            weight_lock_reason=self._lock_reason,
+            list_views=lambda: {"teach": "" if self._is_teaching else NO_TEACHING_MESSAGE},
         )
 
     def teach(
@@ -56,7 +56,7 @@ class TeachingHost:
         self._host.check_weights_unlocked("teaching")
         planned = self._network.plan.hash
         features = FeatureExtractor(self._network, cut)
-        self._host.require_host("sources").prepare_network(features.input_key)
+        self._host.require_host("sources").prepare_network_for_source(features.input_key)
         features.ensure_observed()
         lesson = features.make_lesson(classes, examples, head)
         if self._network.plan.hash != planned:
@@ -69,9 +69,9 @@ class TeachingHost:
         self._lesson, self._features = lesson, features
         self._record = features.to_record(new_id())
         self.teaching = Teaching(lesson, host)
-        teaching.sync_teaching(self.teaching, trained=head is not None)
+        teaching.update_teaching_traits(self.teaching, trained=head is not None)
         self._publish()
-        self._host.set(view={**DEFAULT_VIEW, "name": "teach"})
+        self._host.set_traits(view={**DEFAULT_VIEW, "name": "teach"})
         return self.teaching
 
     @property
@@ -89,7 +89,9 @@ class TeachingHost:
     def _current_features(self) -> Array:
         features = self._features
         assert features is not None
-        found: Array = features.from_value(self._host.reader.read([features.layer]).arrays[0])[0]
+        found: Array = features.extract_features(
+            self._host.reader.read([features.layer]).arrays[0]
+        )[0]
         return found
 
     # Pages
@@ -101,15 +103,15 @@ class TeachingHost:
 
     def _publish(self) -> None:
         if self._record is not None and self._is_teaching:
-            self._host.set(_teaching=msgspec.to_builtins(self._record))
+            self._host.set_traits(_teaching=msgspec.to_builtins(self._record))
 
     def _stop_teaching(self) -> None:
         self._record = None
-        self._host.set(_teaching={})
-        if self._host.get("view")["name"] == "teach":
-            self._host.set(view=DEFAULT_VIEW)
+        self._host.set_traits(_teaching={})
+        if self._host.get_trait("view")["name"] == "teach":
+            self._host.set_traits(view=DEFAULT_VIEW)
 
-    def _network_changed(self) -> None:
+    def _on_network_changed(self) -> None:
         """Update the lesson after a change of weights or bends, which may make features stale."""
         features, record = self._features, self._record
         if features is None or record is None or self.teaching is None or not self._is_teaching:
@@ -117,14 +119,14 @@ class TeachingHost:
         if features.weights_hash != record.weights_hash:
             self._record = msgspec.structs.replace(record, weights_hash=features.weights_hash)
             self._publish()
-        teaching.sync_teaching(self.teaching)
+        teaching.update_teaching_traits(self.teaching)
 
     def _handle_lesson_update(self, message: LessonUpdate, buffers: Sequence[bytes]) -> None:
         if len(buffers) == 1:
             self._apply_update_chunk(message, buffers[0])
             self._publish()
 
-    def _apply_update_chunk(self, message: LessonUpdate, part: bytes) -> None:
+    def _apply_update_chunk(self, message: LessonUpdate, chunk: bytes) -> None:
         record, lesson = self._record, self._lesson
         if record is None or lesson is None or self.teaching is None:
             return
@@ -135,7 +137,7 @@ class TeachingHost:
         number, parts = self._incoming_changes.get(message.page, (0, {}))
         if number != message.number:
             self._incoming_changes[message.page] = message.number, (parts := {})
-        parts[message.chunk_index] = part
+        parts[message.chunk_index] = chunk
         if len(parts) < message.chunk_count:
             return
         del self._incoming_changes[message.page]
@@ -152,7 +154,9 @@ class TeachingHost:
         missed = message.number > record.acknowledged.get(message.page, 0) + 1
         turn = record.sequence + (missed or not is_applied)
         self._record = msgspec.structs.replace(record, acknowledged=heard, sequence=turn)
-        teaching.sync_teaching(self.teaching, trained=is_applied and message.change.kind == "head")
+        teaching.update_teaching_traits(
+            self.teaching, trained=is_applied and message.change.kind == "head"
+        )
 
     def _blob(self, name: str) -> memoryview | None:
         if self._lesson is None or self._record is None:

@@ -38,7 +38,7 @@ class Example:
     version: FeatureVersion
 
     @property
-    def data(self) -> bytes:
+    def packed_bytes(self) -> bytes:
         """The features and picture as bytes for pages."""
         return self.features.tobytes() + self.picture.tobytes()
 
@@ -52,26 +52,26 @@ class Lesson:
 
     shape: tuple[int, int, int]
     feature_count: int
-    classes: dict[str, str] = field(default_factory=dict)
+    class_names_by_id: dict[str, str] = field(default_factory=dict)
     examples: dict[str, Example] = field(default_factory=dict)
     head: Head | None = None
 
     def find_class_id(self, name: str) -> str:
         """Return the id of a class; KeyError for an unknown name."""
-        for key, known in self.classes.items():
+        for key, known in self.class_names_by_id.items():
             if known == name:
                 return key
-        names = list(self.classes.values())
+        names = list(self.class_names_by_id.values())
         raise KeyError(
             f"unknown class {name!r}{suggest_names(str(name), names)}; the classes are "
             f"{', '.join(names) or 'none'}"
         )
 
-    def examples_of(self, key: str) -> list[Example]:
+    def examples_of(self, class_id: str) -> list[Example]:
         """Return the examples of a class, by its id."""
-        return [one for one in self.examples.values() if one.class_id == key]
+        return [one for one in self.examples.values() if one.class_id == class_id]
 
-    def check_name(self, name: object, except_id: str = "") -> str:
+    def validate_class_name(self, name: object, except_id: str = "") -> str:
         """Return a valid class name, else InputError; `except_id` may have the name already."""
         if not isinstance(name, str) or not name.strip() or len(name.strip()) > MAX_NAME_LENGTH:
             raise InputError(
@@ -79,32 +79,32 @@ class Lesson:
                 "characters"
             )
         name = name.strip()
-        if any(known == name for key, known in self.classes.items() if key != except_id):
+        if any(known == name for key, known in self.class_names_by_id.items() if key != except_id):
             raise InputError(f"a class {name!r} already exists; give each class its own name")
         return name
 
-    def add_class(self, name: object, key: str = "") -> str:
+    def add_class(self, name: object, class_id: str = "") -> str:
         """Add a class without examples; return its id."""
-        name = self.check_name(name)
-        if len(self.classes) >= MAX_CLASSES:
+        name = self.validate_class_name(name)
+        if len(self.class_names_by_id) >= MAX_CLASSES:
             raise InputError(f"at most {MAX_CLASSES} classes are supported")
-        key = key or new_id()
-        self.classes[key] = name
-        return key
+        class_id = class_id or new_id()
+        self.class_names_by_id[class_id] = name
+        return class_id
 
-    def remove_class(self, key: str) -> None:
+    def remove_class(self, class_id: str) -> None:
         """Remove a class, its examples, and a head that includes it."""
-        self.classes.pop(key, None)
-        for one in self.examples_of(key):
+        self.class_names_by_id.pop(class_id, None)
+        for one in self.examples_of(class_id):
             del self.examples[one.id]
-        if self.head is not None and key in self.head.classes:
+        if self.head is not None and class_id in self.head.classes:
             self.head = None
 
-    def check_capacity(self, count: int) -> None:
+    def check_capacity(self, added_count: int) -> None:
         """Raise InputError if this many more examples exceed the limit."""
-        if len(self.examples) + count > MAX_EXAMPLES:
+        if len(self.examples) + added_count > MAX_EXAMPLES:
             raise InputError(
-                f"adding {count} examples to {len(self.examples)} exceeds the limit of "
+                f"adding {added_count} examples to {len(self.examples)} exceeds the limit of "
                 f"{MAX_EXAMPLES}. Delete some, or add fewer"
             )
 
@@ -114,15 +114,19 @@ class Lesson:
         Raises InputError for invalid data.
         """
         match change.kind:
-            case "class" if change.id in self.classes:
-                self.classes[change.id] = self.check_name(change.text, except_id=change.id)
+            case "class" if change.id in self.class_names_by_id:
+                self.class_names_by_id[change.id] = self.validate_class_name(
+                    change.text, except_id=change.id
+                )
             case "class":
                 self.add_class(change.text, change.id)
             case "remove":
                 self.remove_class(change.id)
             case "forget":
                 return self.examples.pop(change.id, None) is not None
-            case "example" if change.class_id in self.classes and change.version is not None:
+            case "example" if (
+                change.class_id in self.class_names_by_id and change.version is not None
+            ):
                 self.check_capacity(1)
                 self.examples[change.id] = self.example_from_data(
                     change.id, change.class_id, data, change.version
@@ -133,7 +137,7 @@ class Lesson:
                     self.examples[change.id], features=found, version=change.version
                 )
             case "head" if change.head is not None:
-                if not set(change.head.classes) <= self.classes.keys():
+                if not set(change.head.classes) <= self.class_names_by_id.keys():
                     return False
                 self.head = self.head_from_data(change.head, data)
             case _:
@@ -141,7 +145,7 @@ class Lesson:
         return True
 
     def example_from_data(
-        self, key: str, class_id: str, data: bytes, network: FeatureVersion
+        self, example_id: str, class_id: str, data: bytes, version: FeatureVersion
     ) -> Example:
         """Parse an example from its data."""
         size = 4 * self.feature_count
@@ -149,14 +153,14 @@ class Lesson:
         if picture.size != int(np.prod(self.shape)):
             raise InputError(f"an example of {len(data)} bytes does not belong to this network")
         features = self._floats(data[:size], self.feature_count)
-        return Example(key, class_id, picture.reshape(self.shape).copy(), features, network)
+        return Example(example_id, class_id, picture.reshape(self.shape).copy(), features, version)
 
-    def head_from_data(self, told: ClassifierHead, data: bytes) -> Head:
+    def head_from_data(self, record: ClassifierHead, data: bytes) -> Head:
         """Parse a head from its data."""
-        classes = len(told.classes)
+        classes = len(record.classes)
         numbers = self._floats(data, classes * (self.feature_count + 1))
         weight, bias = np.split(numbers, [classes * self.feature_count])
-        return Head(**{**msgspec.structs.asdict(told), "classes": tuple(told.classes)},
+        return Head(**{**msgspec.structs.asdict(record), "classes": tuple(record.classes)},
                     weight=weight.reshape(classes, self.feature_count), bias=bias)  # fmt: skip
 
     def _floats(self, data: bytes, count: int) -> Array:
@@ -169,13 +173,19 @@ class Lesson:
 
     def check_trainable(self) -> None:
         """Raise InputError if a head can't be trained yet."""
-        if len(self.classes) < 2:
+        if len(self.class_names_by_id) < 2:
             raise InputError(
                 "a classifier needs at least two classes, and there "
-                + (f"is one, {next(iter(self.classes.values()))!r}" if self.classes else "are none")
+                + (
+                    f"is one, {next(iter(self.class_names_by_id.values()))!r}"
+                    if self.class_names_by_id
+                    else "are none"
+                )
                 + ": add another, as viewer.teaching.add('other', pictures)"
             )
-        lacking = [name for key, name in self.classes.items() if not self.examples_of(key)]
+        lacking = [
+            name for key, name in self.class_names_by_id.items() if not self.examples_of(key)
+        ]
         if lacking:
             raise InputError(
                 f"the class {lacking[0]!r} has no examples: collect some in the page, add "
@@ -186,7 +196,7 @@ class Lesson:
     def train(self) -> Head:
         """Train a head on the current examples; InputError if there are too few."""
         self.check_trainable()
-        keys = list(self.classes)
+        keys = list(self.class_names_by_id)
         number = {key: k for k, key in enumerate(keys)}
         features = np.stack([one.features for one in self.examples.values()])
         labels = np.array([number[one.class_id] for one in self.examples.values()])
@@ -205,27 +215,27 @@ class Lesson:
 
     # Serialization for pages and files
 
-    def snapshot(self, sequence: int, acknowledged: Mapping[str, int]) -> LessonSnapshot:
+    def snapshot(self, sequence: int, acknowledged_changes: Mapping[str, int]) -> LessonSnapshot:
         """Return the whole lesson, without the data."""
         networks: dict[FeatureVersion, int] = {}
         examples = tuple(
             LessonExample(one.id, one.class_id, networks.setdefault(one.version, len(networks)))
             for one in self.examples.values()
         )
-        classes = tuple(LessonClass(key, name) for key, name in self.classes.items())
+        classes = tuple(LessonClass(key, name) for key, name in self.class_names_by_id.items())
         head = self.head
         told = None if head is None else ClassifierHead(
             head.id, head.classes, head.correct, head.count,
             head.held_out_correct, head.held_out_count,
         )  # fmt: skip
         return LessonSnapshot(
-            sequence, dict(acknowledged), classes, examples, tuple(networks), told
+            sequence, dict(acknowledged_changes), classes, examples, tuple(networks), told
         )
 
     def blob(self, name: str) -> bytes | None:
         """Return the data of an example or the head."""
         if name in self.examples:
-            return self.examples[name].data
+            return self.examples[name].packed_bytes
         head = self.head
         if head is not None and head.id == name:
             return head.weight.tobytes() + head.bias.tobytes()
@@ -238,24 +248,24 @@ class Lesson:
             assert data is not None
             yield name, data
 
-    def pictures(self, key: str) -> Array:
+    def pictures(self, class_id: str) -> Array:
         """Return the pictures of a class, (examples, height, width, channels), uint8."""
         channels, height, width = self.shape
-        found = [one.picture.transpose(1, 2, 0) for one in self.examples_of(key)]
+        found = [one.picture.transpose(1, 2, 0) for one in self.examples_of(class_id)]
         return np.array(found, np.uint8).reshape(-1, height, width, channels)
 
-    def features(self, key: str) -> Array:
+    def features(self, class_id: str) -> Array:
         """Return the features of a class, (examples, features), float32."""
-        found = [one.features for one in self.examples_of(key)]
+        found = [one.features for one in self.examples_of(class_id)]
         return np.array(found, np.float32).reshape(-1, self.feature_count)
 
-    def to_file(self, cut: str, averaged: bool) -> bytes:
+    def to_safetensors(self, feature_layer: str, averaged: bool) -> bytes:
         """Serialize the lesson in the safetensors format; pages write the same format.
 
         The arrays are "pictures" (N, H, W, C), "labels" (N), "features" (N, F), and with a head
         "weight" and "bias".
         """
-        keys = list(self.classes)
+        keys = list(self.class_names_by_id)
         own = list(self.examples.values())
         channels, height, width = self.shape
         pictures = np.array([one.picture.transpose(1, 2, 0) for one in own], np.uint8)
@@ -269,8 +279,8 @@ class Lesson:
         networks: dict[FeatureVersion, int] = {}
         numbers = [networks.setdefault(one.version, len(networks)) for one in own]
         metadata: dict[str, Any] = {
-            "classes": list(self.classes.values()),
-            "cut": cut,
+            "classes": list(self.class_names_by_id.values()),
+            "cut": feature_layer,
             "averaged": averaged,
             "networks": [msgspec.to_builtins(one) for one in networks],
             "of": numbers,
@@ -287,7 +297,7 @@ class Lesson:
         words = {name: json.dumps(value) for name, value in metadata.items()}
         return safetensors.serialize(arrays, words)
 
-    def from_file(self, data: bytes) -> None:
+    def load_safetensors(self, data: bytes) -> None:
         """Load a lesson from a file; InputError if it is invalid, or of another network."""
         arrays, words = safetensors.deserialize(data)
         try:
@@ -322,4 +332,8 @@ class Lesson:
             if isinstance(error, InputError):
                 raise InputError(f"this file doesn't fit this lesson: {error}") from None
             raise InputError(f"not an nbglcnn lesson file: {error!r}") from None
-        self.classes, self.examples, self.head = other.classes, other.examples, other.head
+        self.class_names_by_id, self.examples, self.head = (
+            other.class_names_by_id,
+            other.examples,
+            other.head,
+        )

@@ -76,12 +76,16 @@ class Teaching(traitlets.HasTraits):
     @property
     def examples(self) -> dict[str, Array]:
         """The pictures by class: arrays (N, height, width, channels), uint8."""
-        return {name: self._lesson.pictures(key) for key, name in self._lesson.classes.items()}
+        return {
+            name: self._lesson.pictures(key) for key, name in self._lesson.class_names_by_id.items()
+        }
 
     @property
     def features(self) -> dict[str, Array]:
         """The features by class: arrays (N, features), float32."""
-        return {name: self._lesson.features(key) for key, name in self._lesson.classes.items()}
+        return {
+            name: self._lesson.features(key) for key, name in self._lesson.class_names_by_id.items()
+        }
 
     @property
     def stale(self) -> int:
@@ -112,7 +116,11 @@ class Teaching(traitlets.HasTraits):
     def head_classes(self) -> tuple[str, ...]:
         """The names of the head's outputs, in order; () without a head."""
         head = self._lesson.head
-        return () if head is None else tuple(self._lesson.classes[key] for key in head.classes)
+        return (
+            ()
+            if head is None
+            else tuple(self._lesson.class_names_by_id[key] for key in head.classes)
+        )
 
     @property
     def probabilities(self) -> dict[str, float]:
@@ -150,7 +158,7 @@ class Teaching(traitlets.HasTraits):
         """
         if pictures is not None:
             self._backend.extractor.add_examples(self._lesson, name, pictures)
-        elif name not in self._lesson.classes.values():
+        elif name not in self._lesson.class_names_by_id.values():
             self._lesson.add_class(name)
         self._publish()
 
@@ -188,7 +196,7 @@ class Teaching(traitlets.HasTraits):
             InputError: If `new` is not a valid name, or is already used.
         """
         key = self._lesson.find_class_id(old)
-        self._lesson.classes[key] = self._lesson.check_name(new, except_id=key)
+        self._lesson.class_names_by_id[key] = self._lesson.validate_class_name(new, except_id=key)
         self._publish()
 
     def train(self) -> nn.Sequential:
@@ -263,7 +271,7 @@ class Teaching(traitlets.HasTraits):
             OSError: If the file cannot be written.
         """
         target = Path(path)
-        target.write_bytes(self._lesson.to_file(self.cut, self.averaged))
+        target.write_bytes(self._lesson.to_safetensors(self.cut, self.averaged))
         return target
 
     def load(self, path: str | os.PathLike[str]) -> Teaching:
@@ -281,7 +289,7 @@ class Teaching(traitlets.HasTraits):
             InputError: If the file has another format, or other pictures or features.
             OSError: If the file cannot be read.
         """
-        self._lesson.from_file(Path(path).read_bytes())
+        self._lesson.load_safetensors(Path(path).read_bytes())
         self._trained_on = () if self.stale else self._training_set_key()
         self._publish()
         return self
@@ -296,12 +304,12 @@ class Teaching(traitlets.HasTraits):
         examples = tuple(
             (one.id, one.class_id, one.version) for one in self._lesson.examples.values()
         )
-        return tuple(self._lesson.classes), examples
+        return tuple(self._lesson.class_names_by_id), examples
 
     def _update_traits(self) -> None:
         lesson, head = self._lesson, self._lesson.head
-        named = lesson.classes.items()
-        self.set_trait("classes", tuple(lesson.classes.values()))
+        named = lesson.class_names_by_id.items()
+        self.set_trait("classes", tuple(lesson.class_names_by_id.values()))
         self.set_trait("counts", {name: len(lesson.examples_of(key)) for key, name in named})
         told = (head.correct, head.count) if head else (0, 0)
         held = (head.held_out_correct, head.held_out_count) if head else (0, 0)
@@ -317,14 +325,14 @@ class Teaching(traitlets.HasTraits):
         return f"Teaching({self.state}, {counts or 'no classes'}, cut={self.cut!r})"
 
 
-def _accuracy(right: int, count: int) -> float:
-    return right / count if count else float("nan")
+def _accuracy(correct_count: int, count: int) -> float:
+    return correct_count / count if count else float("nan")
 
 
 # Internal: called by the Viewer, not by users
 
 
-def sync_teaching(teaching: Teaching, *, trained: bool = False) -> None:
+def update_teaching_traits(teaching: Teaching, *, trained: bool = False) -> None:
     """Update the traits after a page or the network changed; `trained`: a page trained the head."""
     if trained:
         teaching._trained_on = teaching._training_set_key()

@@ -27,16 +27,16 @@ class Batch:
 
     inputs: tuple[Array, ...]
     target: Array | None
-    count: int
+    example_count: int
 
     def padded(self, size: int) -> Batch:
         """Pad the batch to `size` with copies of the first example, which is a valid input."""
-        missing = size - self.count
+        missing = size - self.example_count
         if missing <= 0:
             return self
         arrays = [np.concatenate([one, np.repeat(one[:1], missing, 0)]) for one in self._arrays()]
         target = None if self.target is None else arrays.pop()
-        return Batch(tuple(arrays), target, self.count)
+        return Batch(tuple(arrays), target, self.example_count)
 
     def _arrays(self) -> list[Array]:
         return [*self.inputs, *([] if self.target is None else [self.target])]
@@ -46,7 +46,7 @@ class BatchSource(Protocol):
     """Batches of examples, epoch after epoch."""
 
     batch_size: int
-    min_batch: int  # size of the smallest batch
+    min_batch_size: int  # size of the smallest batch
 
     def first_batch(self) -> Batch:
         """Return a batch of `batch_size` examples to load the network with; examples may repeat."""
@@ -70,12 +70,12 @@ class BatchSource(Protocol):
         ...
 
 
-def open_data(
-    data: Any, batch_size: int | None, *, shuffle: bool, seed: int, model_loss: bool
+def open_batches(
+    data: Any, batch_size: int | None, *, shuffle: bool, seed: int, has_model_loss: bool
 ) -> BatchSource:
     """Open the `data` argument of `nbglcnn.train`; InputError if its type isn't supported.
 
-    With `model_loss` all arrays are inputs of the model, which computes its loss itself.
+    With `has_model_loss` all arrays are inputs of the model, which computes its loss itself.
     """
     if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
         raise InputError(f"batch_size={batch_size!r}; expected an integer ≥ 1")
@@ -85,8 +85,8 @@ def open_data(
                 f"batch_size={batch_size}: a DataLoader has its own batch size; omit batch_size, "
                 "or give loader.dataset"
             )
-        return _LoaderBatches(data, model_loss)
-    rows = _open_rows(data, model_loss)
+        return _LoaderBatches(data, has_model_loss)
+    rows = _open_rows(data, has_model_loss)
     if not len(rows):
         raise InputError("data: there are no examples")
     return _RowBatches(rows, min(batch_size or DEFAULT_BATCH_SIZE, len(rows)), shuffle, seed)
@@ -111,17 +111,17 @@ class _Rows(Protocol):
         ...
 
 
-def _open_rows(data: Any, model_loss: bool) -> _Rows:
+def _open_rows(data: Any, has_model_loss: bool) -> _Rows:
     if isinstance(data, tuple):
-        return _ArrayRows(data, model_loss)
+        return _ArrayRows(data, has_model_loss)
     if hasattr(data, "shape"):
-        return _ArrayRows((data,), model_loss)
+        return _ArrayRows((data,), has_model_loss)
     if (
         hasattr(data, "__getitem__")
         and hasattr(data, "__len__")
         and not isinstance(data, str | bytes | dict)
     ):
-        return _DatasetRows(data, model_loss)
+        return _DatasetRows(data, has_model_loss)
     if hasattr(data, "__iter__") and "Dataset" in type(data).__name__:
         raise InputError("data: an IterableDataset has no batches; wrap it in a DataLoader")
     raise InputError(f"data: {type(data).__name__} was given; {TRAINING_DATA_HINT}")
@@ -130,8 +130,8 @@ def _open_rows(data: Any, model_loss: bool) -> _Rows:
 class _ArrayRows:
     """Arrays with the examples along the first axis."""
 
-    def __init__(self, data: tuple[Any, ...], model_loss: bool) -> None:
-        if model_loss:
+    def __init__(self, data: tuple[Any, ...], has_model_loss: bool) -> None:
+        if has_model_loss:
             given, target = data, None
         elif len(data) == 1:
             given, target = data, data[0]
@@ -147,7 +147,7 @@ class _ArrayRows:
             _examples_array(one, f"data: input {k}") for k, one in enumerate(given)
         )
         self._target = None
-        if not model_loss:
+        if not has_model_loss:
             same = len(data) == 1
             self._target = self._inputs[0] if same else _examples_array(target, "data: targets")
         counts = {len(one) for one in (*self._inputs, self._target) if one is not None}
@@ -173,8 +173,8 @@ class _ArrayRows:
 class _DatasetRows:
     """A map-style Dataset. Each item is (input, target), or one array that is both."""
 
-    def __init__(self, data: Any, model_loss: bool) -> None:
-        self._data, self._model_loss = data, model_loss
+    def __init__(self, data: Any, has_model_loss: bool) -> None:
+        self._data, self._model_loss = data, has_model_loss
 
     def __len__(self) -> int:
         return len(self._data)
@@ -193,7 +193,7 @@ def _concat_batches(batches: Sequence[Batch]) -> tuple[Array, ...]:
     return tuple(np.concatenate(column) for column in columns)
 
 
-def _collate(items: Sequence[Any], model_loss: bool) -> Batch:
+def _collate(items: Sequence[Any], has_model_loss: bool) -> Batch:
     """Stack items of a Dataset to a batch."""
     if isinstance(items[0], tuple | list):
         columns = [_stack_column([one[k] for one in items], k) for k in range(len(items[0]))]
@@ -203,12 +203,12 @@ def _collate(items: Sequence[Any], model_loss: bool) -> Batch:
         )
     else:
         columns = [_stack_column(items, 0)]
-    return _split_target(columns, model_loss)
+    return _split_target(columns, has_model_loss)
 
 
-def _split_target(columns: Sequence[Array], model_loss: bool) -> Batch:
+def _split_target(columns: Sequence[Array], has_model_loss: bool) -> Batch:
     """Split the columns of a Dataset or DataLoader into inputs and target."""
-    if model_loss:
+    if has_model_loss:
         inputs, target = [as_input(one) for one in columns], None
     else:
         given = columns if len(columns) == 1 else columns[:-1]
@@ -216,10 +216,10 @@ def _split_target(columns: Sequence[Array], model_loss: bool) -> Batch:
     return Batch(tuple(inputs), target, len(columns[0]))
 
 
-def _stack_column(items: Sequence[Any], place: int) -> Array:
+def _stack_column(items: Sequence[Any], column_index: int) -> Array:
     if hasattr(items[0], "convert") and hasattr(items[0], "mode"):  # Pillow images
-        return to_input_arrays(list(items), (InputSpec(f"data: item {place}"),))[0]
-    arrays = [_to_array(one, f"data: item {place}") for one in items]
+        return to_input_arrays(list(items), (InputSpec(f"data: item {column_index}"),))[0]
+    arrays = [_to_array(one, f"data: item {column_index}") for one in items]
     shapes = {one.shape for one in arrays}
     if len(shapes) > 1:
         some = " and ".join(str(one) for one in sorted(shapes)[:2])
@@ -227,26 +227,26 @@ def _stack_column(items: Sequence[Any], place: int) -> Array:
     return np.stack(arrays)
 
 
-def _examples_array(one: Any, name: str) -> Array:
+def _examples_array(value: Any, name: str) -> Array:
     """Convert an array or tensor, and check that it has an axis of examples."""
-    array = None if one is None else _to_array(one, name)
+    array = None if value is None else _to_array(value, name)
     if array is None or not array.ndim:
         raise InputError(
-            f"{name}: {one!r} was given; expected arrays with the examples along the first axis. "
+            f"{name}: {value!r} was given; expected arrays with the examples along the first axis. "
             "Set a constant argument of forward in a module around the model: def forward(self, "
             "x): return self.model(x, constant)"
         )
     return array
 
 
-def _to_array(one: Any, name: str) -> Array:
+def _to_array(value: Any, name: str) -> Array:
     """Convert an array or tensor to NumPy without scaling it."""
-    if hasattr(one, "detach"):
-        one = one.detach().cpu()
-        one = (one.float() if str(one.dtype) == "torch.bfloat16" else one).numpy()
-    array = native_array(one, name)
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        value = (value.float() if str(value.dtype) == "torch.bfloat16" else value).numpy()
+    array = native_array(value, name)
     if array.dtype.kind not in "fiub":
-        raise InputError(f"{name}: {type(one).__name__} was given; {TRAINING_DATA_HINT}")
+        raise InputError(f"{name}: {type(value).__name__} was given; {TRAINING_DATA_HINT}")
     return array
 
 
@@ -273,7 +273,7 @@ class _RowBatches:
         self._rows, self._shuffle, self._seed = rows, shuffle, seed
         self.batch_size = batch_size
         self.batches_per_epoch = -(-len(rows) // batch_size)
-        self.min_batch = len(rows) % batch_size or batch_size
+        self.min_batch_size = len(rows) % batch_size or batch_size
 
     def first_batch(self) -> Batch:
         return self._rows.select(np.arange(self.batch_size))
@@ -299,13 +299,13 @@ class _RowBatches:
 class _LoaderBatches:
     """A DataLoader, which determines batches and order itself."""
 
-    def __init__(self, loader: Any, model_loss: bool) -> None:
-        self._loader, self._model_loss = loader, model_loss
+    def __init__(self, loader: Any, has_model_loss: bool) -> None:
+        self._loader, self._model_loss = loader, has_model_loss
         try:
             self._initial_batch = self._to_batch(next(iter(loader)))
         except StopIteration:
             raise InputError("data: the DataLoader yields no batches") from None
-        self._set_batch_size(self._initial_batch.count)
+        self._set_batch_size(self._initial_batch.example_count)
         try:
             self.batches_per_epoch: int | None = len(loader)
         except TypeError:  # __len__ may raise it for any reason
@@ -317,14 +317,14 @@ class _LoaderBatches:
             last = len(self._loader.dataset) % batch_size or batch_size
         except TypeError:
             last = min(2, batch_size)
-        self.min_batch = batch_size if self._loader.drop_last else last
+        self.min_batch_size = batch_size if self._loader.drop_last else last
 
-    def _to_batch(self, given: Any) -> Batch:
-        if isinstance(given, dict):
+    def _to_batch(self, loaded: Any) -> Batch:
+        if isinstance(loaded, dict):
             raise InputError(
-                f"data: the DataLoader yields dicts of {', '.join(given)}; {TRAINING_DATA_HINT}"
+                f"data: the DataLoader yields dicts of {', '.join(loaded)}; {TRAINING_DATA_HINT}"
             )
-        columns = list(given) if isinstance(given, tuple | list) else [given]
+        columns = list(loaded) if isinstance(loaded, tuple | list) else [loaded]
         return _split_target([_examples_array(one, "data") for one in columns], self._model_loss)
 
     def first_batch(self) -> Batch:
@@ -345,9 +345,9 @@ class _LoaderBatches:
         while True:
             for given in self._loader:
                 batch = self._to_batch(given)
-                if batch.count > self.batch_size:
+                if batch.example_count > self.batch_size:
                     raise InputError(
-                        f"data: a batch of {batch.count} examples after one of "
+                        f"data: a batch of {batch.example_count} examples after one of "
                         f"{self.batch_size}; the first batch must be the largest"
                     )
                 yield batch

@@ -10,30 +10,33 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from nbglcnn.features.edits.bent_graph import insert_at_keys
-from nbglcnn.graph import Graph, Key, Node
+from nbglcnn.features.edits.bent_graph import insert_nodes_at_keys
+from nbglcnn.graph import Graph, Node, ValueKey
 
-EDITED_PREFIX = "bent "  # prefix of the keys of edit points: "bent <name>"
+EDIT_POINT_PREFIX = "bent "  # prefix of the keys of edit points: "bent <name>"
 
 
-def add_edit_points(graph: Graph, names: Collection[str], section: str) -> Graph:
+def add_edit_points(graph: Graph, key_names: Collection[str], section: str) -> Graph:
     """Return the Graph with an edit point for each of these keys, under the key "bent <name>".
 
     Skip names that are not keys, and keys whose values are not floats.
     """
     own = {
         key.name: key for key in graph.keys
-        if key.name in names and graph.values[key.value].dtype.kind == "f"
+        if key.name in key_names and graph.values[key.value_name].dtype.kind == "f"
     }  # fmt: skip
     if not own:
         return graph
-    pointed = insert_at_keys(
+    pointed = insert_nodes_at_keys(
         graph, own, "bent",
         lambda _, value, name: [Node(name, "Identity", (value,), (name,), section=section)],
     )  # fmt: skip
-    found = {key.name: key.value for key in pointed.keys if key.name in own}
+    found = {key.name: key.value_name for key in pointed.keys if key.name in own}
     # The key of an input stays at the value that is written.
-    inputs = {key.name: key.value for key in graph.keys if key.kind == "input"}
-    keys = (replace(key, value=inputs.get(key.name, key.value)) for key in pointed.keys)
-    points = (Key(EDITED_PREFIX + n, value, "layer", edited_as=n) for n, value in found.items())
+    inputs = {key.name: key.value_name for key in graph.keys if key.kind == "input"}
+    keys = (replace(key, value_name=inputs.get(key.name, key.value_name)) for key in pointed.keys)
+    points = (
+        ValueKey(EDIT_POINT_PREFIX + n, value, "layer", shares_edits_of=n)
+        for n, value in found.items()
+    )
     return replace(pointed, keys=(*keys, *points))

@@ -24,6 +24,15 @@ from nbglcnn.errors import (
 from nbglcnn.features.edits.records import Edit
 from nbglcnn.features.feature import Feature, ViewerHost
 from nbglcnn.features.training import live_training, packed_dataset
+from nbglcnn.features.training.compiled_training import (
+    CompiledTraining,
+    apply_page_state,
+    compile_initial_training,
+    end_step,
+    make_compiled_training,
+    pack_learning_rates,
+    with_state,
+)
 from nbglcnn.features.training.data import BatchSource
 from nbglcnn.features.training.live_training import LiveTraining
 from nbglcnn.features.training.local_training import (
@@ -43,15 +52,6 @@ from nbglcnn.features.training.records import (
     TrainingState,
 )
 from nbglcnn.features.training.run import TrainingRun
-from nbglcnn.features.training.training_plan import (
-    TrainingPlan,
-    apply_state,
-    end_step,
-    initial_training_plan,
-    make_training_plan,
-    pack_learning_rates,
-    with_state,
-)
 from nbglcnn.notebook import blocking
 from nbglcnn.plan.schema import content_hash
 
@@ -60,7 +60,7 @@ REMOTE_VIEW_TRAIT = "_others"  # shown by pages while another page trains
 NO_TRAINING_MESSAGE = (
     "the view 'train' needs a training: call viewer.train(…) or nbglcnn.mirror(viewer, model) first"
 )
-SILENCE_LIMIT_S = (
+OWNER_SILENCE_LIMIT_S = (
     4.0  # an owner that is silent for longer counts as closed if another page sees the training
 )
 # Fields of a running training that a page can change.
@@ -82,7 +82,7 @@ class TrainingHost:
     training is a swap: the page sends its weights, gets the other Plan, and continues.
     """
 
-    messages = MESSAGES
+    message_types = MESSAGES
 
     def __init__(self, host: ViewerHost) -> None:
         self._host = host
@@ -106,14 +106,17 @@ class TrainingHost:
                 # blob.
                 REMOTE_VIEW_TRAIT: traitlets.Dict({}).tag(sync=True),
             },
-            page_writable=(TRAINING_TRAIT,),
-            traits_changed=self._handle_traits,
-            messages={StepReport: self._handle_step_report, StateChunk: self._handle_state_chunk},
-            blob=self._blob,
-            edits_changed=self._edits_changed,
-            lock_reason=self._lock_reason,
+            page_writable_traits=(TRAINING_TRAIT,),
+            on_traits_changed=self._handle_traits,
+            message_handlers={
+                StepReport: self._handle_step_report,
+                StateChunk: self._handle_state_chunk,
+            },
+            find_blob=self._blob,
+            on_edits_changed=self._on_edits_changed,
+            weight_lock_reason=self._lock_reason,
             fetch_weights=self.fetch_weights,
-            views=lambda: {"train": "" if self.training is not None else NO_TRAINING_MESSAGE},
+            list_views=lambda: {"train": "" if self.training is not None else NO_TRAINING_MESSAGE},
         )
 
     def train(
@@ -171,7 +174,7 @@ class TrainingHost:
                 )
             )
         run, batches = compile_training(
-            network.model, data, loss, optimizer, batch_size, parameters=parameters,
+            network.loaded_model, data, loss, optimizer, batch_size, parameters=parameters,
             shuffle=shuffle, seed=seed, output=output, weights=network.weights(),
             edited_keys=sorted(self._edited_layers()),
         )  # fmt: skip
@@ -185,7 +188,7 @@ class TrainingHost:
             blocking.wait_until(done)
         if not self._host.reader.is_page_available():
             return self._train_locally(run, batches, optimizer, epochs, steps)
-        if network.latent is not None:
+        if network.latent_edit is not None:
             raise InputError(
                 "an active latent skips part of the network: set viewer.source = None first"
             )
@@ -194,8 +197,8 @@ class TrainingHost:
         seen = {
             name: self._network.batchnorm_counts.get(name, count) for name, count in names.items()
         }
-        made = initial_training_plan(network, run, asked, batches, seen)
-        self._contribute(made)
+        made = compile_initial_training(network, run, asked, batches, seen)
+        self.add_training_to_plan(made)
         self._track_initial_edits(made)
         rate = optimizer.learning_rate_at(0)
         self.training = LiveTraining(rate, run.batch_size, self._request_change, self._stop)
@@ -232,15 +235,17 @@ class TrainingHost:
         return made
 
     @property
-    def _training_plan(self) -> TrainingPlan | None:
+    def _current_training(self) -> CompiledTraining | None:
         """The Plan and weights of the running training; None if none runs."""
         found = self._network.carried_weights
-        return found if isinstance(found, TrainingPlan) else None
+        return found if isinstance(found, CompiledTraining) else None
 
-    def _contribute(self, made: TrainingPlan) -> None:
+    def add_training_to_plan(self, compiled_training: CompiledTraining) -> None:
         """Add the training to the Plan that pages run."""
-        made.notify_pages = self._republish
-        self._network.contribute(self.feature.name, made.contribution, made.plan)
+        compiled_training.notify_pages = self._republish
+        self._network.set_contribution(
+            self.feature.name, compiled_training.contribution, compiled_training.plan
+        )
 
     def _lock_reason(self) -> str:
         if self.training is None or self.training.state == "stopped":
@@ -249,11 +254,11 @@ class TrainingHost:
 
     def fetch_weights(self) -> None:
         """Fetch the current weights from the page that trains."""
-        trained = self._training_plan
+        trained = self._current_training
         if trained is None or not self._connection.usable_pages:
             return
-        found = self._host.reader.read_parameters(trained.state_values())
-        apply_state(
+        found = self._host.reader.read_parameters(trained.state_value_records())
+        apply_page_state(
             self._network,
             trained,
             dict(zip(trained.training_graph.state_names, found, strict=True)),
@@ -272,8 +277,8 @@ class TrainingHost:
             new = msgspec.structs.replace(new, marks=())
         if new.id != record.id and self._restart(new):
             return
-        if trained := self._training_plan:
-            self._check_request(trained.config, new)
+        if trained := self._current_training:
+            self._check_requested_settings(trained.config, new)
         self.publish(new)
 
     def _stop(self, timeout: float | None) -> None:
@@ -284,8 +289,8 @@ class TrainingHost:
         timeout_s = self._host.reader.default_timeout if timeout is None else timeout
         if self._connection.usable_pages:
             until = time.monotonic() + timeout_s
-            blocking.wait_until(lambda: self._training_plan is None or time.monotonic() > until)
-        if self._training_plan is not None:
+            blocking.wait_until(lambda: self._current_training is None or time.monotonic() > until)
+        if self._current_training is not None:
             self._end_training()
             raise PageTimeout(
                 f"the page did not send its weights for {timeout_s:g} s: the Viewer has the last "
@@ -294,7 +299,7 @@ class TrainingHost:
 
     def publish(self, record: TrainingRecord | None) -> None:
         """Send the requested state of the training to pages; None if there is no training."""
-        trained = self._training_plan
+        trained = self._current_training
         known = self._page_writable(self.record)
         if record is not None and trained is not None and record.state in ("running", "paused"):
             self._state_after_swap = record.state
@@ -326,27 +331,29 @@ class TrainingHost:
         fields = {name: getattr(record, name) for name in PAGE_WRITABLE_FIELDS}
         return fields | ({"state": self._state_after_swap} if record.state == "handing" else {})
 
-    def _merge_page_changes(self, turn: int, new: TrainingRecord) -> TrainingRecord | None:
+    def _merge_page_changes(
+        self, sequence: int, page_record: TrainingRecord
+    ) -> TrainingRecord | None:
         """Merge a page's changes to the record of an earlier turn into the current record.
 
         Fields that Python has changed since that turn keep Python's value.
         """
-        now, before = self.record, self._records_by_sequence.get(turn)
-        if now is None or before is None or not now.id == before.id == new.id:
+        now, before = self.record, self._records_by_sequence.get(sequence)
+        if now is None or before is None or not now.id == before.id == page_record.id:
             return now
         changes = {
-            name: getattr(new, name)
+            name: getattr(page_record, name)
             for name in PAGE_WRITABLE_FIELDS
-            if getattr(new, name) not in (getattr(before, name), "handing")
-            and self._changed_at.get(name, 0) <= turn
+            if getattr(page_record, name) not in (getattr(before, name), "handing")
+            and self._changed_at.get(name, 0) <= sequence
         }
-        self._records_by_sequence[turn] = msgspec.structs.replace(before, **changes)
+        self._records_by_sequence[sequence] = msgspec.structs.replace(before, **changes)
         return msgspec.structs.replace(now, **changes)
 
     def _publish_trait(self) -> None:
         record = self.record
         words = None if record is None else msgspec.to_builtins(record)
-        self._host.set(_training={"training": words, "turn": self._sequence})
+        self._host.set_traits(_training={"training": words, "turn": self._sequence})
 
     # Control from the page
 
@@ -354,7 +361,7 @@ class TrainingHost:
         """Apply a page's change: pause, resume, or a new value."""
         now = self.record
         try:
-            trait_value = msgspec.convert(self._host.get(TRAINING_TRAIT), TrainingTraitValue)
+            trait_value = msgspec.convert(self._host.get_trait(TRAINING_TRAIT), TrainingTraitValue)
         except (msgspec.ValidationError, ValueError, TypeError, RecursionError) as error:
             protocol.warn_once(f"ignored the page's training: {error}")
             self._publish_trait()
@@ -374,13 +381,13 @@ class TrainingHost:
             self._remember_record(new)
         if new.id != now.id and self._restart(new):
             return
-        trained = self._training_plan
+        trained = self._current_training
         wants_another = trained is not None and self._needs_new_plan(trained, new)
         if trained is not None and wants_another:
             try:
-                self._check_request(trained.config, new)
+                self._check_requested_settings(trained.config, new)
             except InputError as error:
-                self._keep_config(trained.config, new, error)
+                self._reject_requested_settings(trained.config, new, error)
                 return
         if wants_another or is_late:
             self.publish(new)
@@ -418,7 +425,7 @@ class TrainingHost:
         """Collect a chunk of the training state (weights, optimizer); apply it once complete."""
         if len(buffers) != 1:
             return
-        trained, record = self._training_plan, self.record
+        trained, record = self._current_training, self.record
         if trained is None or record is None or message.training != record.id:
             return
         if record.owner not in ("", message.page):
@@ -438,49 +445,55 @@ class TrainingHost:
         except (NbglcnnError, ValueError) as error:
             protocol.warn_once(f"ignored the page's weights: {error}")
             return
-        apply_state(self._network, trained, state)
+        apply_page_state(self._network, trained, state)
         trained.step = message.step
         self._update_batch_counts(trained, message.step)
         if message.is_last:
-            self._end_training(self._report_failure(trained, record))
+            self._end_training(self._find_failed_layer(trained, record))
         elif message.awaits_swap and record.state == "handing":
             self._swap_plan(trained, record)
 
-    def _report_failure(self, trained: TrainingPlan, record: TrainingRecord) -> str:
+    def _find_failed_layer(
+        self, compiled_training: CompiledTraining, record: TrainingRecord
+    ) -> str:
         """Repeat a step that gave NaN to find its cause; return the layer, or "" if unknown."""
         failed, self._failed_step = self._failed_step, None
         if failed is None or failed[1] != record.id or self.training is None:
             return ""
-        wrong = trained.find_failure(self._network.weights(), failed[0])
+        wrong = compiled_training.find_failure(self._network.weights(), failed[0])
         if wrong is not None:
-            words = f"training stopped at step {trained.step}: {wrong.message}"
+            words = f"training stopped at step {compiled_training.step}: {wrong.message}"
             self.training.set_trait("message", f"{words}. The weights are those of the step before")
         warnings.warn(self.training.message, UserWarning, stacklevel=user_stacklevel())
         return "" if wrong is None else wrong.layer
 
-    def _update_batch_counts(self, trained: TrainingPlan, steps: int) -> None:
-        for path in trained.run.options.mode.norms or {}:
+    def _update_batch_counts(self, compiled_training: CompiledTraining, step_count: int) -> None:
+        for path in compiled_training.run.options.mode.norms or {}:
             name = f"{path}.num_batches_tracked"
-            self._network.batchnorm_counts[name] = trained.batch_counts.get(name, 0) + steps
+            self._network.batchnorm_counts[name] = (
+                compiled_training.batchnorm_batch_counts.get(name, 0) + step_count
+            )
 
-    def _end_training(self, wrong: str = "") -> None:
+    def _end_training(self, failed_layer: str = "") -> None:
         """End the training: the Viewer shows the network with the trained weights."""
-        self._network.contribute(self.feature.name, None)
+        self._network.set_contribution(self.feature.name, None)
         record = self.record
-        if record is not None and (record.state != "stopped" or wrong):
-            self.publish(msgspec.structs.replace(record, state="stopped", failed_layer=wrong))
+        if record is not None and (record.state != "stopped" or failed_layer):
+            self.publish(
+                msgspec.structs.replace(record, state="stopped", failed_layer=failed_layer)
+            )
         elif self.training is not None:
             self.training.set_trait("state", "stopped")
         self._host.update_pages()
 
     def _blob(self, name: str) -> memoryview | None:
         """Return a blob of the training by its name."""
-        trained = self._training_plan
+        trained = self._current_training
         return None if trained is None else trained.blobs.get(name)
 
     # Swap of the Plan
 
-    def _check_request(self, config: TrainingConfig, record: TrainingRecord) -> None:
+    def _check_requested_settings(self, config: TrainingConfig, record: TrainingRecord) -> None:
         if unknown := set(record.frozen) - {*config.trained_parameters, *config.frozen}:
             raise InputError(
                 f"frozen: {sorted(unknown)[0]} isn't trained; trained are "
@@ -493,7 +506,7 @@ class TrainingHost:
                 f"batch_size={record.batch_size}; there are {config.example_count} examples"
             )
 
-    def _keep_config(
+    def _reject_requested_settings(
         self, config: TrainingConfig, record: TrainingRecord, error: Exception
     ) -> None:
         """Reject a requested change: warn, and continue with the current config."""
@@ -506,93 +519,96 @@ class TrainingHost:
         self.publish(msgspec.structs.replace(record, **kept))
 
     def _swap_plan(
-        self, old: TrainingPlan, record: TrainingRecord, owner: str | None = None
+        self, previous: CompiledTraining, record: TrainingRecord, new_owner: str | None = None
     ) -> None:
         """Continue from the weights that the page has sent, with a Plan for the current request."""
-        network, asked, config = self._network, old.arguments, old.config
+        network, asked, config = self._network, previous.arguments, previous.config
         edits, edited_layers = (
-            len(old.pending_weight_edits),
-            old.editable_layers | self._edited_layers(),
+            len(previous.pending_weight_edits),
+            previous.editable_layers | self._edited_layers(),
         )
         size = record.batch_size or config.batch_size
         names = [n for n in (*config.trained_parameters, *config.frozen) if n not in record.frozen]
-        begin, end = min(config.start_step, old.step), config.end_step
+        begin, end = min(config.start_step, previous.step), config.end_step
         if size != config.batch_size:
-            begin = old.step
+            begin = previous.step
             if end >= 0:  # so that the number of examples stays the same
-                end = old.step + -(-(end - old.step) * config.batch_size // size)
+                end = previous.step + -(-(end - previous.step) * config.batch_size // size)
         try:
             run = compile_on_batches(
-                asked.batches.with_batch_size(size), network.model, asked.loss, asked.optimizer,
-                names, asked.seed, asked.output, None, network.weights(), sorted(edited_layers),
+                asked.batches.with_batch_size(size), network.loaded_model, asked.loss,
+                asked.optimizer,
+                names, asked.seed, asked.output_key, None, network.weights(), sorted(edited_layers),
             )  # fmt: skip
-            own = {n: a for n, a in network.weights().items() if n in old.latest_state}
-            made = make_training_plan(
-                network, asked, with_state(run, {**old.latest_state, **own}), old.batch_counts,
+            own = {n: a for n, a in network.weights().items() if n in previous.latest_state}
+            made = make_compiled_training(
+                network, asked, with_state(run, {**previous.latest_state, **own}),
+                previous.batchnorm_batch_counts,
                 end=end, start_step=begin,
                 learning_rates=pack_learning_rates(asked.optimizer, begin, end),
                 frozen=record.frozen,
             )  # fmt: skip
         except NbglcnnError as error:
-            old.pending_weight_edits.clear()
-            old.editable_layers = edited_layers
-            self._keep_config(config, record, error)
+            previous.pending_weight_edits.clear()
+            previous.editable_layers = edited_layers
+            self._reject_requested_settings(config, record, error)
             return
         # Messages may arrive on another thread than the cell's: the record may have changed since.
         now = self.record
         if now is None or now.id != record.id or now.state == "stopped":
             return
-        marks, record = _change_marks(old, record), now
+        marks, record = _change_marks(previous, record), now
         assert self.training is not None
-        history = live_training.pack_training_history(self.training, old.step)
+        history = live_training.pack_training_history(self.training, previous.step)
         made.step, made.initial_state, made.pending_weight_edits = (
-            old.step,
-            old.initial_state,
-            old.pending_weight_edits[edits:],
+            previous.step,
+            previous.initial_state,
+            previous.pending_weight_edits[edits:],
         )
         made.blobs = {**made.blobs, content_hash(history): memoryview(history)}
-        self._contribute(made)
+        self.add_training_to_plan(made)
         self._host.update_pages()
-        self._warn_untrained_edits(made, made.editable_layers - old.editable_layers)
+        self._warn_untrained_edits(made, made.editable_layers - previous.editable_layers)
         changes = {
-            "config": made.config_hash, "swap_count": record.swap_count + 1, "start_step": old.step,
+            "config": made.config_hash, "swap_count": record.swap_count + 1,
+            "start_step": previous.step,
             "history": content_hash(history), "state": self._state_after_swap,
             "batch_size": record.batch_size or run.batch_size,
             "marks": (*record.marks, *marks)[-MAX_MARKS:],
         }  # fmt: skip
-        if owner is not None:
-            changes["owner"] = owner
+        if new_owner is not None:
+            changes["owner"] = new_owner
         self.publish(msgspec.structs.replace(record, **changes))
 
     def _restart(self, record: TrainingRecord) -> bool:
         """Clear the history. Return whether the page needs a Plan with the initial weights."""
-        trained = self._training_plan
+        trained = self._current_training
         assert self.training is not None
         live_training.clear_history(self.training)
         if trained is None or record.swap_count == 0:
             return False
         trained.pending_weight_edits.clear()
         begin = {n: trained.initial_state.get(n, a) for n, a in trained.latest_state.items()}
-        apply_state(self._network, trained, begin)
+        apply_page_state(self._network, trained, begin)
         trained.step = 0
         self._state_after_swap = "paused"
         self.record = msgspec.structs.replace(record, marks=(), state="handing")
         self._swap_plan(trained, self.record)
         return True
 
-    def _handle_other_page(self, page: str, record: TrainingRecord) -> None:
+    def _handle_other_page(self, page_id: str, record: TrainingRecord) -> None:
         """Handle a report of another page: it takes over if the owner has been silent too long."""
-        owner, trained = self._connection.pages.get(record.owner), self._training_plan
+        owner, trained = self._connection.pages.get(record.owner), self._current_training
         if trained is None or record.owner == "" or record.state == "stopped":
             return
-        if owner is not None and time.monotonic() - owner.last_message_time < SILENCE_LIMIT_S:
+        if owner is not None and time.monotonic() - owner.last_message_at < OWNER_SILENCE_LIMIT_S:
             self._publish_remote_view(trained, record)
             return
         assert self.training is not None
         if record.state in ("running", "paused"):
             self._state_after_swap = record.state
         lost_step_count = self.training.step_count - trained.step
-        self._swap_plan(trained, record, owner=page)
+        self._swap_plan(trained, record, new_owner=page_id)
         if lost_step_count > 0:
             message = (
                 "the page that trained was closed: another page continues from step "
@@ -605,22 +621,22 @@ class TrainingHost:
         """Names of edited layers, without injected arrays: those belong to the shown examples."""
         return {edit.layer for edit in self._network.edits if not edit.array_hash}
 
-    def _needs_new_plan(self, trained: TrainingPlan, record: TrainingRecord) -> bool:
+    def _needs_new_plan(self, compiled_training: CompiledTraining, record: TrainingRecord) -> bool:
         """Whether the requested settings need another TrainingConfig."""
         return bool(
-            trained.pending_weight_edits
-            or needs_new_config(trained.config, record)
-            or self._edited_layers() - trained.editable_layers
+            compiled_training.pending_weight_edits
+            or needs_new_config(compiled_training.config, record)
+            or self._edited_layers() - compiled_training.editable_layers
         )
 
-    def _track_initial_edits(self, trained: TrainingPlan) -> None:
+    def _track_initial_edits(self, compiled_training: CompiledTraining) -> None:
         """Start tracking edits, beginning with the ones that exist now."""
         self._known_edits = self._network.edits
-        self._warn_untrained_edits(trained, trained.editable_layers)
+        self._warn_untrained_edits(compiled_training, compiled_training.editable_layers)
 
-    def _warn_untrained_edits(self, trained: TrainingPlan, layers: set[str]) -> None:
+    def _warn_untrained_edits(self, compiled_training: CompiledTraining, layers: set[str]) -> None:
         for layer in sorted(layers):
-            if not trained.trains_with_edits(layer):
+            if not compiled_training.trains_with_edits(layer):
                 warnings.warn(
                     f"bends of {layer} affect the display only, not the training: its channels "
                     "differ in a training step",
@@ -628,9 +644,9 @@ class TrainingHost:
                     stacklevel=user_stacklevel(),
                 )
 
-    def _edits_changed(self) -> None:
+    def _on_edits_changed(self) -> None:
         """Handle an edit during training: it affects the training from the current step on."""
-        record, trained = self.record, self._training_plan
+        record, trained = self.record, self._current_training
         if record is None or trained is None or self.training is None or record.state == "stopped":
             return
         before, self._known_edits = self._known_edits, self._network.edits
@@ -642,19 +658,21 @@ class TrainingHost:
         if len(marks) > len(record.marks) or self._edited_layers() - trained.editable_layers:
             self.publish(msgspec.structs.replace(record, marks=tuple(marks[-MAX_MARKS:])))
 
-    def _publish_remote_view(self, trained: TrainingPlan, record: TrainingRecord) -> None:
+    def _publish_remote_view(
+        self, compiled_training: CompiledTraining, record: TrainingRecord
+    ) -> None:
         """Publish the last received weights, for pages that do not train themselves."""
-        now = {"training": record.id, "round": record.swap_count, "step": trained.step}
-        others = self._host.get(REMOTE_VIEW_TRAIT)
+        now = {"training": record.id, "round": record.swap_count, "step": compiled_training.step}
+        others = self._host.get_trait(REMOTE_VIEW_TRAIT)
         if now == {name: others.get(name) for name in now}:
             return
         assert self.training is not None
-        data = trained.pack_remote_view(
-            live_training.pack_training_history(self.training, trained.step)
+        data = compiled_training.pack_remote_view(
+            live_training.pack_training_history(self.training, compiled_training.step)
         )
-        own = {n: blob for n, blob in trained.blobs.items() if n != others.get("blob")}
-        trained.blobs = {**own, content_hash(data): memoryview(data)}
-        self._host.set(_others={**now, "blob": content_hash(data)})
+        own = {n: blob for n, blob in compiled_training.blobs.items() if n != others.get("blob")}
+        compiled_training.blobs = {**own, content_hash(data): memoryview(data)}
+        self._host.set_traits(_others={**now, "blob": content_hash(data)})
 
     def _republish(self) -> None:
         """Publish the record again after weights were set by hand, so that the page gets them."""
@@ -668,14 +686,14 @@ def needs_new_config(config: TrainingConfig, record: TrainingRecord) -> bool:
     return size != config.batch_size or set(record.frozen) != set(config.frozen)
 
 
-def _change_marks(old: TrainingPlan, record: TrainingRecord) -> list[EditMark]:
+def _change_marks(previous: CompiledTraining, record: TrainingRecord) -> list[EditMark]:
     """List the manual changes after a training's last step, as marks."""
-    config = old.config
+    config = previous.config
     found = []
     if record.batch_size not in (0, config.batch_size):
         found.append(f"batch size {record.batch_size}")
     for names, what in (
-        ([edit[0] for edit in old.pending_weight_edits], "changed by hand"),
+        ([edit[0] for edit in previous.pending_weight_edits], "changed by hand"),
         ([name for name in record.frozen if name not in config.frozen], "frozen"),
         ([name for name in config.frozen if name not in record.frozen], "unfrozen"),
     ):
@@ -683,13 +701,13 @@ def _change_marks(old: TrainingPlan, record: TrainingRecord) -> list[EditMark]:
             own = [*dict.fromkeys(names)]
             more = f" and {len(own) - 2} more" if len(own) > 3 else ""
             found.append(f"{', '.join(own[:2] if more else own)}{more} {what}")
-    return [EditMark(old.step, text) for text in found]
+    return [EditMark(previous.step, text) for text in found]
 
 
-def _edit_marks(before: Sequence[Edit], now: Sequence[Edit], step: int) -> list[EditMark]:
+def _edit_marks(before: Sequence[Edit], after: Sequence[Edit], step: int) -> list[EditMark]:
     """List the changes of edits, as marks."""
     old, new = (
-        {edit.name: edit for edit in edits if not edit.array_hash} for edits in (before, now)
+        {edit.name: edit for edit in edits if not edit.array_hash} for edits in (before, after)
     )
     found = []
     for name in dict.fromkeys([*old, *new]):

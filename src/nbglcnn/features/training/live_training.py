@@ -22,14 +22,14 @@ class LossHistory:
 
     losses: list[float] = field(default_factory=list)
     accuracies: list[float] = field(default_factory=list)
-    held_out: list[tuple[int, float, float]] = field(default_factory=list)
+    held_out_rows: list[tuple[int, float, float]] = field(default_factory=list)
 
-    def extend_from(self, first: int, rows: Array) -> bool:
+    def store_from_step(self, first_step: int, metric_rows: Array) -> bool:
         """Store losses and accuracies from a step on. Return False if earlier steps are missing."""
-        if first > len(self.losses):
+        if first_step > len(self.losses):
             return False
-        self.losses[first:] = [float(n) for n in rows[:, 0]]
-        self.accuracies[first:] = [float(n) for n in rows[:, 1]]
+        self.losses[first_step:] = [float(n) for n in metric_rows[:, 0]]
+        self.accuracies[first_step:] = [float(n) for n in metric_rows[:, 1]]
         return True
 
 
@@ -95,7 +95,7 @@ class LiveTraining(traitlets.HasTraits):
     @property
     def held_out_losses(self) -> Array:
         """The evaluations, shape (rows, 3), float32: steps done, held-out loss and accuracy."""
-        return np.array(self._history.held_out, np.float32).reshape(-1, 3)
+        return np.array(self._history.held_out_rows, np.float32).reshape(-1, 3)
 
     @property
     def history(self) -> dict[str, Array]:
@@ -218,7 +218,7 @@ def pack_training_history(training: LiveTraining, step: int) -> bytes:
 
 def pack_history(history: LossHistory, step: int) -> bytes:
     """Pack a LossHistory up to a step; the format is that of `pack_training_history`."""
-    held_out = [row for row in history.held_out if row[0] <= step]
+    held_out = [row for row in history.held_out_rows if row[0] <= step]
     losses, accuracies = history.losses[:step], history.accuracies[:step]
     parts = [[len(losses), len(held_out)], losses, accuracies, np.reshape(held_out, -1)]
     return np.concatenate([np.asarray(part, np.float32) for part in parts]).tobytes()
@@ -226,19 +226,19 @@ def pack_history(history: LossHistory, step: int) -> bytes:
 
 def record_steps(
     training: LiveTraining,
-    first: int,
-    rows: Array,
-    held_out: Sequence[tuple[int, float | None, float | None]] = (),
+    first_step: int,
+    metric_rows: Array,
+    held_out_rows: Sequence[tuple[int, float | None, float | None]] = (),
 ) -> bool:
-    """Record results from step `first` on. Return False if steps before it are missing."""
+    """Record results from step `first_step` on. Return False if steps before it are missing."""
     history = training._history
-    if not history.extend_from(first, rows):
+    if not history.store_from_step(first_step, metric_rows):
         return False
-    history.held_out = [row for row in history.held_out if row[0] <= first]
-    for step, *values in held_out:
-        if not history.held_out or step > history.held_out[-1][0]:
+    history.held_out_rows = [row for row in history.held_out_rows if row[0] <= first_step]
+    for step, *values in held_out_rows:
+        if not history.held_out_rows or step > history.held_out_rows[-1][0]:
             loss, share = (np.nan if one is None else one for one in values)
-            history.held_out.append((step, loss, share))
+            history.held_out_rows.append((step, loss, share))
     training.set_trait("step_count", len(history.losses))
     if history.losses:
         training.set_trait("loss", history.losses[-1])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nbglcnn.errors import DeviceError, InputError
-from nbglcnn.features.training.data import BatchSource, open_data
+from nbglcnn.features.training.data import BatchSource, open_batches
 from nbglcnn.features.training.loop import TrainingLoop
 from nbglcnn.features.training.memory import check_memory
 from nbglcnn.features.training.optimizers import SGD, Adam, AdamW, Optimizer, suggest_optimizer
@@ -19,8 +19,8 @@ from nbglcnn.features.training.run import TrainingRun, validate_targets
 from nbglcnn.features.training.step import LOSS, StepOptions, TrainStep, build_step
 from nbglcnn.features.training.trainable import select_parameters
 from nbglcnn.graph import Array, Graph
-from nbglcnn.load import Model, model_of, parameters_of, with_parameters
-from nbglcnn.load.training import TrainingMode, check_training
+from nbglcnn.load import Model, parameters_of, with_parameters, wrap_model
+from nbglcnn.load.training_mode import TrainingMode, check_training
 from nbglcnn.losses import Loss, has_class_indices, to_loss, unknown_loss_message
 from nbglcnn.lowering.lower import lower
 from nbglcnn.runtime.device import shared_device
@@ -140,7 +140,7 @@ def _open_data(
     if not isinstance(optimizer, SGD | Adam | AdamW):
         raise InputError(suggest_optimizer(optimizer))
     own = isinstance(to_loss(loss), str)
-    return open_data(data, batch_size, shuffle=shuffle, seed=seed, model_loss=own)
+    return open_batches(data, batch_size, shuffle=shuffle, seed=seed, has_model_loss=own)
 
 
 def compile_on_batches(
@@ -156,7 +156,7 @@ def compile_on_batches(
     edited_keys: Sequence[str] = (),
 ) -> TrainingRun:
     """Compile a training on these batches; edits of the keys in `edited_keys` can act on it."""
-    model = model_of(model)
+    model = wrap_model(model)
     graph, request = _prepare_step(model, batches, to_loss(loss), optimizer, parameters, output)
     request = replace(request, edited_keys=tuple(edited_keys))
     if weights is not None:
@@ -167,7 +167,7 @@ def compile_on_batches(
         step = _with_optimizer_state(step, type(optimizer).__name__, optimizer_state)
     plan = lower(step.graph, observe=(LOSS,))
     readable = {value.key for value in plan.header.parameters}
-    for name in step.parameters.values():
+    for name in step.parameter_names.values():
         if name not in readable:
             shape = graph.shape(graph.parameters[name])
             raise DeviceError(
@@ -178,7 +178,7 @@ def compile_on_batches(
     return TrainingRun(model, graph, request, seed, batches.batch_size, step, plan)
 
 
-def total_steps(data: BatchSource, epochs: int | None, steps: int | None) -> int:
+def total_steps(batches: BatchSource, epochs: int | None, steps: int | None) -> int:
     """The number of steps; InputError unless exactly one of `epochs` and `steps` is set."""
     if (epochs is None) == (steps is None):
         both = (
@@ -193,21 +193,21 @@ def total_steps(data: BatchSource, epochs: int | None, steps: int | None) -> int
     if steps is not None:
         return steps
     assert epochs is not None
-    if data.batches_per_epoch is None:
+    if batches.batches_per_epoch is None:
         raise InputError("epochs: this DataLoader doesn't say how many batches it has; give steps")
-    return epochs * data.batches_per_epoch
+    return epochs * batches.batches_per_epoch
 
 
 def _with_optimizer_state(step: TrainStep, optimizer: str, state: Mapping[str, Any]) -> TrainStep:
     """Return the step with a saved optimizer state; InputError if it is of another training."""
-    missing = sorted({*step.optimizer_state.values(), "step"} - state.keys())
+    missing = sorted({*step.optimizer_state_names.values(), "step"} - state.keys())
     if missing:
         raise InputError(
             f"optimizer_state: {missing[0]!r} is missing; give result.optimizer_state of a "
             f"training with the same parameters and {optimizer}"
         )
     values = dict(step.graph.values)
-    for name in step.optimizer_state.values():
+    for name in step.optimizer_state_names.values():
         own = values[step.graph.parameters[name]]
         array = np.asarray(state[name], np.float32)
         if array.shape != own.shape:
@@ -219,11 +219,11 @@ def _with_optimizer_state(step: TrainStep, optimizer: str, state: Mapping[str, A
 
 
 def _prepare_step(
-    model: Model, data: BatchSource, loss: Loss | str, optimizer: Optimizer,
+    model: Model, batches: BatchSource, loss: Loss | str, optimizer: Optimizer,
     parameters: str | Sequence[str], output: str,
 ) -> tuple[Graph, StepOptions]:  # fmt: skip
     mode = model.training_mode()
-    first = data.first_batch()
+    first = batches.first_batch()
     graph = _load_graph(mode, first.inputs, loss)
     index = False
     if isinstance(loss, Loss):
@@ -231,15 +231,15 @@ def _prepare_step(
         assert first.target is not None
         index = has_class_indices(loss, first.target)
         validate_targets(loss, first.target, graph, output)
-    elif data.min_batch < data.batch_size:
+    elif batches.min_batch_size < batches.batch_size:
         raise InputError(
-            f"loss={loss!r} is computed by the model, over a whole batch of {data.batch_size}; "
+            f"loss={loss!r} is computed by the model, over a whole batch of {batches.batch_size}; "
             "the last batch of an epoch has fewer examples. Give a batch_size that divides the "
             "number of examples, or remove some"
         )
     wanted = select_parameters(graph, mode, parameters)
     check_training(mode, first.inputs, {n for n, v in graph.parameters.items() if v in wanted})
-    return graph, StepOptions(mode, wanted, loss, optimizer, output, index, data.min_batch)
+    return graph, StepOptions(mode, wanted, loss, optimizer, output, index, batches.min_batch_size)
 
 
 def _load_graph(mode: TrainingMode, inputs: tuple[Array, ...], loss: Loss | str) -> Graph:

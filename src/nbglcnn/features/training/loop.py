@@ -13,7 +13,7 @@ from nbglcnn.features.training.repeated_step import RepeatedStep
 from nbglcnn.features.training.result import LazyArrays, Training
 from nbglcnn.features.training.run import TrainingRun
 from nbglcnn.features.training.step import GRADIENT_PREFIX, LOSS
-from nbglcnn.features.training.trainable import TRAIN
+from nbglcnn.features.training.trainable import TRAIN_SECTION
 from nbglcnn.graph import Array
 from nbglcnn.runtime.session import Session
 
@@ -30,16 +30,18 @@ class TrainingLoop:
         self._step_inputs: dict[str, Array] = {}
 
     def run(
-        self, batches: Iterator[Batch], start_step: int, count: int, progress: bool
+        self, batches: Iterator[Batch], start_step: int, step_count: int, progress: bool
     ) -> Training:
-        """Run `count` steps and return the result."""
+        """Run `step_count` steps and return the result."""
         from tqdm.auto import tqdm
 
         stopped, size = "", f"{self._plan.gpu_bytes / 1e6:.0f} MB"
         with Session(self._plan) as session:
-            with tqdm(total=count, unit="step", desc=size, delay=1, disable=not progress) as bar:
+            with tqdm(
+                total=step_count, unit="step", desc=size, delay=1, disable=not progress
+            ) as bar:
                 try:
-                    for number in range(count):
+                    for number in range(step_count):
                         self._current_step = (
                             self._run.step_inputs(next(batches), start_step + number),
                             number,
@@ -68,7 +70,7 @@ class TrainingLoop:
         self._is_uncommitted = False
         for name, array in inputs.items():
             session.write(name, array)
-        found, check = (float(one) for one in session.run(section=TRAIN, read=LOSS)[LOSS])
+        found, check = (float(one) for one in session.run(section=TRAIN_SECTION, read=LOSS)[LOSS])
         self._has_failed = not np.isfinite([found, check]).all()
         if not self._has_failed:
             self._losses[number:] = [found]
@@ -77,7 +79,7 @@ class TrainingLoop:
 
     # Results
 
-    def _state(self, session: Session) -> dict[str, Array]:
+    def _read_state(self, session: Session) -> dict[str, Array]:
         """Return parameters, statistics and the optimizer's tensors, as of the last commit."""
         graph = self._step.graph
         changing = {carry.initial for carry in graph.carries}
@@ -90,7 +92,7 @@ class TrainingLoop:
                 found[name] = by_value[value]
         return found
 
-    def _weights(self, state: Mapping[str, Array]) -> dict[str, Array]:
+    def _merge_into_weights(self, state: Mapping[str, Array]) -> dict[str, Array]:
         """Return all weights of the network, with the changed ones replaced."""
         graph = self._run.graph
         found = {}
@@ -101,28 +103,30 @@ class TrainingLoop:
                 found[name] = state.get(name, data)
         return found
 
-    def _result(self, session: Session, start_step: int, stopped: str) -> Training:
-        before = self._state(session)
+    def _result(self, session: Session, start_step: int, stop_reason: str) -> Training:
+        before = self._read_state(session)
         done = start_step + len(self._losses)
         gradients: dict[str, Array] = {}
         if self._is_uncommitted:
-            for name in self._step.parameters.values():
+            for name in self._step.parameter_names.values():
                 gradients[name] = session.read(f"{GRADIENT_PREFIX}{name}")
             session.commit()
-        after = self._state(session) if self._is_uncommitted else before
-        slots = self._step.optimizer_state.values()
-        weights = self._weights(after)
+        after = self._read_state(session) if self._is_uncommitted else before
+        slots = self._step.optimizer_state_names.values()
+        weights = self._merge_into_weights(after)
         for path, norm in (self._run.options.mode.norms or {}).items():
             weights[f"{path}.num_batches_tracked"] = np.array(norm.batch_count + done)
         graph = self._run.graph
-        for name in self._step.parameters.values():  # tied parameters also under their other names
+        for (
+            name
+        ) in self._step.parameter_names.values():  # tied parameters also under their other names
             for other, value in graph.parameters.items():
                 if name in gradients and value == graph.parameters[name]:
                     gradients[other] = gradients[name]
-        repeated_step = RepeatedStep(self._run, self._weights(before), self._step_inputs)
+        repeated_step = RepeatedStep(self._run, self._merge_into_weights(before), self._step_inputs)
         some = bool(self._step_inputs)  # at least one step ran, perhaps a failed one
         layers = [key.name for key in graph.keys] if some else []
-        floats = [key.name for key in graph.keys if graph.values[key.value].dtype.kind == "f"]
+        floats = [key.name for key in graph.keys if graph.values[key.value_name].dtype.kind == "f"]
         named = [n for n, v in graph.parameters.items() if graph.values[v].dtype.kind == "f"]
         masks = [
             key.name for key in self._step.graph.keys
@@ -136,7 +140,7 @@ class TrainingLoop:
             ),
             activations=LazyArrays([*layers, *(masks if layers else [])], {}, repeated_step.value),
             optimizer_state={"step": np.array(done), **{name: after[name] for name in slots}},
-            stopped=stopped,
+            stopped=stop_reason,
             memory=self._plan.gpu_bytes,
             renderer=session.renderer,
             _model=self._run.model,
@@ -146,7 +150,7 @@ class TrainingLoop:
     def _failure_message(self, session: Session, step: int) -> str:
         """The message for a step whose result is not finite."""
         repeated_step = RepeatedStep(
-            self._run, self._weights(self._state(session)), self._step_inputs
+            self._run, self._merge_into_weights(self._read_state(session)), self._step_inputs
         )
         what = repeated_step.find_nonfinite().message
         return f"training stopped at step {step}: {what}. The weights are those of the step before"

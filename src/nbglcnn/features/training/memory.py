@@ -9,24 +9,29 @@ from nbglcnn.errors import DeviceError, InputError, UnsupportedModel
 from nbglcnn.plan.schema import Plan
 from nbglcnn.runtime.device import SOFTWARE_RENDERERS
 
-MEMORY_SHARE = 0.8  # the share of free memory to use
+USABLE_MEMORY_FRACTION = 0.8  # the share of free memory to use
 MAX_COMPILATIONS = 8  # compilations while searching a batch size that fits
 
 
 def check_memory(
-    plan: Plan, batch_size: int, limit: int | None, name: str, compiled: Callable[[int], Plan]
+    plan: Plan,
+    batch_size: int,
+    limit_bytes: int | None,
+    renderer: str,
+    compile_for_batch_size: Callable[[int], Plan],
 ) -> None:
-    """Raise DeviceError if a Plan needs more than `limit` bytes; suggest a batch size that fits.
+    """Raise DeviceError if a Plan needs more than `limit_bytes`; suggest a batch size that fits.
 
-    The default limit is four fifths of the machine's free memory if `name` is a software renderer;
-    other renderers have no default limit, because OpenGL does not report their free memory.
-    `compiled` returns the Plan of another batch size: texture memory is not proportional to it.
+    The default limit is four fifths of the machine's free memory if `renderer` is a software
+    renderer; other renderers have no default limit, because OpenGL does not report their free
+    memory. `compile_for_batch_size` returns the Plan of another batch size: texture memory is not
+    proportional to it.
     """
     most = (
-        limit
-        if limit is not None
+        limit_bytes
+        if limit_bytes is not None
         else _available_bytes()
-        if SOFTWARE_RENDERERS.search(name)
+        if SOFTWARE_RENDERERS.search(renderer)
         else None
     )
     if most is None or plan.gpu_bytes <= most:
@@ -34,30 +39,32 @@ def check_memory(
     raise DeviceError(
         f"a training step of {plan.header.name} with batch_size={batch_size} needs "
         f"{_format_bytes(plan.gpu_bytes)} of textures; at most {_format_bytes(most)} are "
-        "available. " + _advice(plan, batch_size, most, compiled)
+        "available. " + _advice(plan, batch_size, most, compile_for_batch_size)
     )
 
 
-def _advice(plan: Plan, batch_size: int, most: int, compiled: Callable[[int], Plan]) -> str:
+def _advice(
+    plan: Plan, batch_size: int, limit_bytes: int, compile_for_batch_size: Callable[[int], Plan]
+) -> str:
     """The advice: a batch size that was found to fit, if there is one."""
     constant = {weight.texture for weight in plan.header.weights}
     for carry in plan.header.carries:
         constant |= {carry.source, carry.target}
     always = sum(plan.header.textures[k].bytes for k in constant)
     fewer = "train fewer `parameters`, smaller inputs or a smaller network"
-    if always > most:
+    if always > limit_bytes:
         return f"{_format_bytes(always)} of that are needed for any batch size: {fewer}"
     smaller = f"Give a smaller batch_size, or {fewer}"
     size, needed = batch_size, plan.gpu_bytes
     for _ in range(MAX_COMPILATIONS):
         if size == 1:
             break
-        size = max(1, min(size - 1, int((most - always) * size / (needed - always))))
+        size = max(1, min(size - 1, int((limit_bytes - always) * size / (needed - always))))
         try:
-            needed = compiled(size).gpu_bytes
+            needed = compile_for_batch_size(size).gpu_bytes
         except (InputError, UnsupportedModel):  # the model accepts only that batch size
             return smaller
-        if needed <= most:
+        if needed <= limit_bytes:
             return f"With batch_size={size} it needs {_format_bytes(needed)}"
     return f"With batch_size=1 it needs {_format_bytes(needed)}: {fewer}" if size == 1 else smaller
 
@@ -72,7 +79,9 @@ def _available_bytes() -> int | None:
         with open("/proc/meminfo", encoding="ascii") as file:
             for line in file:
                 if line.startswith("MemAvailable:"):
-                    return int(int(line.split()[1]) * 1024 * MEMORY_SHARE)
-        return int(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * MEMORY_SHARE)
+                    return int(int(line.split()[1]) * 1024 * USABLE_MEMORY_FRACTION)
+        return int(
+            os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * USABLE_MEMORY_FRACTION
+        )
     except (OSError, ValueError, AttributeError):
         return None

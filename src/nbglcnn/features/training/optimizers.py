@@ -15,7 +15,7 @@ from nbglcnn.ops.gradient_builder import GradientBuilder
 
 LearningRate = float | Callable[[int], float]
 # NaN passes through unclamped.
-CLAMP_SHADER = "return select(greaterThan(abs(a), vec4(u_limit)), sign(a) * u_limit, a);"
+CLAMP_GLSL = "return select(greaterThan(abs(a), vec4(u_limit)), sign(a) * u_limit, a);"
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,11 @@ class _OptimizerBase:
         """
         return {"lr": self.learning_rate_at(step)}
 
-    def add_weight_decay(self, rules: GradientBuilder, weight: str, gradient: str) -> str:
+    def add_weight_decay(self, builder: GradientBuilder, weight: str, gradient: str) -> str:
         """Add weight_decay · weight to a gradient.
 
         Args:
-            rules: The builder of the graph.
+            builder: The builder of the graph.
             weight: The name of the parameter's value.
             gradient: The name of the gradient.
 
@@ -95,18 +95,18 @@ class _OptimizerBase:
         """
         if not self.weight_decay:
             return gradient
-        return rules.apply_glsl(
+        return builder.apply_glsl(
             "return a + u_decay * b;", gradient, weight, decay=float(self.weight_decay)
         )
 
     def update(
-        self, rules: GradientBuilder, weight: str, gradient: str, state: Mapping[str, str],
+        self, builder: GradientBuilder, weight: str, gradient: str, state: Mapping[str, str],
         given: Mapping[str, str],
     ) -> tuple[str, dict[str, str]]:  # fmt: skip
         """Add the nodes of one update to a graph.
 
         Args:
-            rules: The builder of the graph.
+            builder: The builder of the graph.
             weight: The name of the parameter's value.
             gradient: The name of its gradient.
             state: The names of the optimizer's tensors for this parameter.
@@ -153,13 +153,13 @@ class SGD(_OptimizerBase):
         return ("momentum_buffer",) if self.momentum else ()
 
     def update(
-        self, rules: GradientBuilder, weight: str, gradient: str, state: Mapping[str, str],
+        self, builder: GradientBuilder, weight: str, gradient: str, state: Mapping[str, str],
         given: Mapping[str, str],
     ) -> tuple[str, dict[str, str]]:  # fmt: skip
         """Add the nodes of one update: weight − lr · step.
 
         Args:
-            rules: The builder of the graph.
+            builder: The builder of the graph.
             weight: The name of the parameter's value.
             gradient: The name of its gradient.
             state: The names of the optimizer's tensors for this parameter.
@@ -168,17 +168,20 @@ class SGD(_OptimizerBase):
         Returns:
             The name of the new parameter, and the names of the new tensors of `state`.
         """
-        step, new = self.add_weight_decay(rules, weight, gradient), {}
+        step, new = self.add_weight_decay(builder, weight, gradient), {}
         if self.momentum:
             factor = float(self.momentum)
-            buffer = rules.apply_glsl("return u_momentum * a + b;", state["momentum_buffer"], step,
-                                      momentum=factor)  # fmt: skip
+            buffer = builder.apply_glsl(
+                "return u_momentum * a + b;", state["momentum_buffer"], step, momentum=factor
+            )
             new["momentum_buffer"] = buffer
             ahead = "return u_momentum * a + b;"
             step = (
-                rules.apply_glsl(ahead, buffer, step, momentum=factor) if self.nesterov else buffer
+                builder.apply_glsl(ahead, buffer, step, momentum=factor)
+                if self.nesterov
+                else buffer
             )
-        return rules.apply_glsl("return a - b * c;", weight, given["lr"], step), new
+        return builder.apply_glsl("return a - b * c;", weight, given["lr"], step), new
 
 
 @dataclass(frozen=True)
@@ -230,13 +233,13 @@ class Adam(_OptimizerBase):
         return {"lr": rate, "step_size": rate / first, "root_correction": second**-0.5}
 
     def update(
-        self, rules: GradientBuilder, weight: str, gradient: str, state: Mapping[str, str],
+        self, builder: GradientBuilder, weight: str, gradient: str, state: Mapping[str, str],
         given: Mapping[str, str],
     ) -> tuple[str, dict[str, str]]:  # fmt: skip
         """Add the nodes of one update: weight − step_size · mean / (√squares · correction + eps).
 
         Args:
-            rules: The builder of the graph.
+            builder: The builder of the graph.
             weight: The name of the parameter's value.
             gradient: The name of its gradient.
             state: The names of the optimizer's tensors for this parameter.
@@ -245,21 +248,21 @@ class Adam(_OptimizerBase):
         Returns:
             The name of the new parameter, and the names of the new tensors of `state`.
         """
-        gradient = self.add_weight_decay(rules, weight, gradient)
+        gradient = self.add_weight_decay(builder, weight, gradient)
         first, second = map(float, self.betas)
-        mean = rules.apply_glsl("return a + (b - a) * u_share;", state["exp_avg"], gradient,
+        mean = builder.apply_glsl("return a + (b - a) * u_share;", state["exp_avg"], gradient,
                                 share=1 - first)  # fmt: skip
-        squares = rules.apply_glsl("return u_beta * a + u_share * b * b;", state["exp_avg_sq"],
+        squares = builder.apply_glsl("return u_beta * a + u_share * b * b;", state["exp_avg_sq"],
                                    gradient, beta=second, share=1 - second)  # fmt: skip
-        step = rules.apply_glsl(
+        step = builder.apply_glsl(
             "return a * b / (sqrt(c) * d + u_eps);", mean, given["step_size"], squares,
             given["root_correction"], eps=float(self.eps),
         )  # fmt: skip
-        weight = self._apply_step(rules, weight, given["lr"], step)
+        weight = self._apply_step(builder, weight, given["lr"], step)
         return weight, {"exp_avg": mean, "exp_avg_sq": squares}
 
-    def _apply_step(self, rules: GradientBuilder, weight: str, rate: str, step: str) -> str:
-        return rules.subtract(weight, step)
+    def _apply_step(self, builder: GradientBuilder, weight: str, rate: str, step: str) -> str:
+        return builder.subtract(weight, step)
 
 
 @dataclass(frozen=True)
@@ -287,11 +290,11 @@ class AdamW(Adam):
 
     weight_decay: float = field(default=1e-2, kw_only=True)
 
-    def add_weight_decay(self, rules: GradientBuilder, weight: str, gradient: str) -> str:
+    def add_weight_decay(self, builder: GradientBuilder, weight: str, gradient: str) -> str:
         """Return the gradient unchanged: AdamW decays the weight itself.
 
         Args:
-            rules: The builder of the graph.
+            builder: The builder of the graph.
             weight: The name of the parameter's value.
             gradient: The name of the gradient.
 
@@ -300,8 +303,8 @@ class AdamW(Adam):
         """
         return gradient
 
-    def _apply_step(self, rules: GradientBuilder, weight: str, rate: str, step: str) -> str:
-        return rules.apply_glsl("return a * (1.0 - b * u_decay) - c;", weight, rate, step,
+    def _apply_step(self, builder: GradientBuilder, weight: str, rate: str, step: str) -> str:
+        return builder.apply_glsl("return a * (1.0 - b * u_decay) - c;", weight, rate, step,
                                 decay=float(self.weight_decay))  # fmt: skip
 
 
@@ -323,32 +326,32 @@ def suggest_optimizer(optimizer: Any) -> str:
     return f"optimizer is {given}; give nbglcnn.{_constructor_call(own, groups[0])}"
 
 
-def _constructor_call(own: type[_OptimizerBase], settings: Mapping[str, Any]) -> str:
+def _constructor_call(optimizer_class: type[_OptimizerBase], settings: Mapping[str, Any]) -> str:
     """The constructor call of an optimizer, with the PyTorch settings that are not defaults."""
-    words = [f"{float(settings.get('lr', own().learning_rate_at(0))):g}"]
-    for one in fields(own):
+    words = [f"{float(settings.get('lr', optimizer_class().learning_rate_at(0))):g}"]
+    for one in fields(optimizer_class):
         if one.name != "lr" and one.name in settings and settings[one.name] != one.default:
             words.append(f"{one.name}={settings[one.name]!r}")
     without = [name for name in ("amsgrad", "maximize", "dampening") if settings.get(name)]
     lacks = f", which has no {' and no '.join(without)}" if without else ""
-    return f"{own.__name__}({', '.join(words)}){lacks}"
+    return f"{optimizer_class.__name__}({', '.join(words)}){lacks}"
 
 
 def clip_gradients(
-    optimizer: Optimizer, rules: GradientBuilder, gradients: Mapping[str, str]
+    optimizer: Optimizer, builder: GradientBuilder, gradients: Mapping[str, str]
 ) -> dict[str, str]:
     """Clip the gradients, by parameter, to the optimizer's `clip_value` and `clip_norm`."""
     found = dict(gradients)
     if optimizer.clip_value is not None:
         limit = float(optimizer.clip_value)
         found = {
-            name: rules.apply_glsl(CLAMP_SHADER, one, limit=limit) for name, one in found.items()
+            name: builder.apply_glsl(CLAMP_GLSL, one, limit=limit) for name, one in found.items()
         }
     if optimizer.clip_norm is not None:
-        squares = [rules.add_node("ReduceSumSquare", one, keepdims=0) for one in found.values()]
-        factor = rules.apply_glsl(
-            "return min(vec4(1.0), u_most / (sqrt(a) + 1e-6));", rules.sum_tensors(squares),
+        squares = [builder.add_node("ReduceSumSquare", one, keepdims=0) for one in found.values()]
+        factor = builder.apply_glsl(
+            "return min(vec4(1.0), u_most / (sqrt(a) + 1e-6));", builder.sum_tensors(squares),
             most=float(optimizer.clip_norm),
         )  # fmt: skip
-        found = {name: rules.multiply(one, factor) for name, one in found.items()}
+        found = {name: builder.multiply(one, factor) for name, one in found.items()}
     return found

@@ -33,15 +33,16 @@ class PackedDataset:
 
 
 def pack_dataset(
-    run: TrainingRun, data: BatchSource, held_out: float, *, shuffled: bool, seed: int
+    run: TrainingRun, data: BatchSource, held_out_fraction: float, *, shuffled: bool, seed: int
 ) -> PackedDataset:
     """Pack all examples of a data set; a share is held out, at random or from the end.
 
-    Raise InputError if `held_out` is not a fraction, or if the data exceed a page's limit.
+    Raise InputError if `held_out_fraction` is not a fraction, or if the data exceed a page's limit.
     """
-    if not isinstance(held_out, int | float) or not 0 <= held_out < 1:
+    if not isinstance(held_out_fraction, int | float) or not 0 <= held_out_fraction < 1:
         raise InputError(
-            f"held_out={held_out!r}; expected the fraction of examples to hold out, ≥ 0 and < 1"
+            f"held_out={held_out_fraction!r}; expected the fraction of examples to hold out, ≥ 0 "
+            "and < 1"
         )
     arrays = data.arrays()
     count = len(arrays[0])
@@ -51,13 +52,13 @@ def pack_dataset(
             f"{MAX_DATASET_BYTES / 1e6:,.0f} MB. Give fewer examples, or pictures as uint8; "
             "nbglcnn.train has no limit"
         )
-    out = round(held_out * count)
-    if held_out > 0:
+    out = round(held_out_fraction * count)
+    if held_out_fraction > 0:
         out = min(max(out, 1), count - 1)
     rows = np.random.default_rng((seed, count)).permutation(count) if shuffled else np.arange(count)
     parts = np.sort(rows[: count - out]), np.sort(rows[count - out :])
     keys = [key.name for key in run.graph.keys if key.kind == "input"]
-    own = [key for key in keys if run.graph.key(key).value not in run.graph.noise]
+    own = [key for key in keys if run.graph.key(key).value_name not in run.graph.noise_defaults]
     names = [*own, TARGET][: len(arrays)]
     blobs: dict[str, memoryview] = {}
     columns = []
@@ -74,29 +75,33 @@ def pack_dataset(
     return PackedDataset(tuple(columns), blobs, count - out, out)
 
 
-def select_batch(data: PackedDataset, examples: Sequence[int], *, class_targets: bool) -> Batch:
+def select_batch(
+    data: PackedDataset, example_indices: Sequence[int], *, class_targets: bool
+) -> Batch:
     """Return the training examples at these indices; `class_targets`: targets are class indices.
 
     Raise InputError if an index is out of range.
     """
-    if not examples or max(examples) >= data.example_count:
-        raise InputError(f"a batch has the examples {examples}; there are {data.example_count}")
+    if not example_indices or max(example_indices) >= data.example_count:
+        raise InputError(
+            f"a batch has the examples {example_indices}; there are {data.example_count}"
+        )
     arrays: list[Array] = []
     for column in data.columns:
         rows = np.frombuffer(data.blobs[column.blob], column.dtype).reshape(-1, *column.shape)
-        own = rows[list(examples)]
+        own = rows[list(example_indices)]
         if column.key == TARGET and class_targets:
             arrays.append(own.astype(np.int64))
         else:
             arrays.append(own.astype(np.float32) * np.float32(column.scale))
     target = arrays.pop() if data.columns[-1].key == TARGET else None
-    return Batch(tuple(arrays), target, len(examples))
+    return Batch(tuple(arrays), target, len(example_indices))
 
 
 def _pack_column(run: TrainingRun, name: str, array: Array) -> tuple[Array, float]:
     """Return a column as it is sent to the page, and the scale that the page multiplies it by."""
     loss = run.options.loss
-    if name == TARGET and run.options.class_targets:
+    if name == TARGET and run.options.has_class_targets:
         checked = _validate_all_targets(run, array)
         small = checked.size == 0 or 0 <= checked.min() <= checked.max() < 256
         return checked.astype(np.uint8 if small else np.float32), 1.0
@@ -110,26 +115,28 @@ def _pack_column(run: TrainingRun, name: str, array: Array) -> tuple[Array, floa
 def _validate_all_targets(run: TrainingRun, array: Array) -> Array:
     """Check all targets as those of a batch are checked."""
     assert not isinstance(run.options.loss, str)
-    shape = run.graph.shape(run.graph.key(run.options.output).value)
+    shape = run.graph.shape(run.graph.key(run.options.output_key).value_name)
     size = max(1, shape[0])
     parts = []
     for at in range(0, len(array), size):
         part = array[at : at + size]
         filled = np.concatenate([part, np.repeat(part[:1], size - len(part), 0)])
         parts.append(
-            validate_targets(run.options.loss, filled, run.graph, run.options.output)[: len(part)]
+            validate_targets(run.options.loss, filled, run.graph, run.options.output_key)[
+                : len(part)
+            ]
         )
     return np.concatenate(parts)
 
 
 def unpack_state(
-    state: Sequence[str], data: memoryview, like: Mapping[str, Array]
+    state_names: Sequence[str], data: memoryview, template_arrays: Mapping[str, Array]
 ) -> dict[str, Array]:
     """Split a page's state buffer into arrays by name; InputError if the size doesn't match."""
     flat = np.frombuffer(data, np.float32)
     found, at = {}, 0
-    for name in state:
-        shape, size = like[name].shape, like[name].size
+    for name in state_names:
+        shape, size = template_arrays[name].shape, template_arrays[name].size
         found[name] = flat[at : at + size].reshape(shape).copy()
         at += size
     if at != flat.size:

@@ -10,7 +10,7 @@ import numpy as np
 
 from nbglcnn.features.training.run import TrainingRun
 from nbglcnn.features.training.step import GRADIENT_PREFIX, LOSS, build_step
-from nbglcnn.features.training.trainable import TRAIN
+from nbglcnn.features.training.trainable import TRAIN_SECTION
 from nbglcnn.graph import Array, Graph
 from nbglcnn.lowering.lower import lower
 from nbglcnn.runtime.session import Session
@@ -20,23 +20,25 @@ class RepeatedStep:
     """Runs the last step again from its initial weights, to read more of its values."""
 
     def __init__(
-        self, run: TrainingRun, weights: Mapping[str, Array], fed: Mapping[str, Array]
+        self, run: TrainingRun, weights: Mapping[str, Array], step_inputs: Mapping[str, Array]
     ) -> None:
-        self._run, self._weights, self._step_inputs = run, weights, fed
+        self._run, self._weights, self._step_inputs = run, weights, step_inputs
 
-    def _run_observed(self, wrt: Sequence[str], observe: Sequence[str]) -> dict[str, Array]:
+    def _run_observed(
+        self, gradient_names: Sequence[str], observe: Sequence[str]
+    ) -> dict[str, Array]:
         run = self._run
         values = dict(run.graph.values)
         for name, array in self._weights.items():
             value = run.graph.parameters[name]
             values[value] = replace(values[value], data=np.asarray(array))
         graph = replace(run.graph, values=MappingProxyType(values))
-        step = build_step(graph, run.options, wrt, observe)
+        step = build_step(graph, run.options, gradient_names, observe)
         plan = lower(step.graph, observe=(LOSS, *observe))
         with Session(plan) as session:
             for record in plan.header.inputs:
                 session.write(record.key, self._step_inputs[record.key])
-            return session.run(section=TRAIN)
+            return session.run(section=TRAIN_SECTION)
 
     def value(self, name: str) -> Array:
         """The value of a layer."""
@@ -49,16 +51,20 @@ class RepeatedStep:
         if found is not None:
             return found
         graph = self._run.graph
-        value = next((key.value for key in graph.keys if key.name == name), "")
+        value = next((key.value_name for key in graph.keys if key.name == name), "")
         return np.zeros(graph.shape(value or graph.parameters[name]), np.float32)
 
     def _check_gradient(self, name: str) -> None:
         """Raise UnsupportedModel if the model changes a gradient that training didn't check."""
         graph, mode = self._run.graph, self._run.options.mode
-        if mode.module is None or name in self._run.step.parameters.values():
+        if mode.module is None or name in self._run.step.parameter_names.values():
             return
-        keys = {key.name: key.value for key in graph.keys}
-        own = [key for key in graph.keys if key.kind == "input" and key.value not in graph.noise]
+        keys = {key.name: key.value_name for key in graph.keys}
+        own = [
+            key
+            for key in graph.keys
+            if key.kind == "input" and key.value_name not in graph.noise_defaults
+        ]
         x = tuple(self._step_inputs[key.name] for key in own)
         wrt = {keys[name] if name in keys else graph.parameters[name]}
         self._run.model.check_gradients(x, graph, wrt)
@@ -67,7 +73,7 @@ class RepeatedStep:
         """Find the first value with NaN, or else the first with infinity."""
         graph = self._run.graph
         layers = [
-            key.name for key in graph.keys if graph.values[key.value].dtype.kind == "f"
+            key.name for key in graph.keys if graph.values[key.value_name].dtype.kind == "f"
         ]  # fmt: skip
         found = self._run_observed(layers, layers)
         forward = [name for name in layers if name in found]
@@ -80,7 +86,9 @@ class RepeatedStep:
             for name in order:
                 array = found[name][:1] if name == LOSS else found[name]
                 if wrong(array).any():
-                    kind = "the input " if name in forward and name in graph_inputs(graph) else ""
+                    kind = (
+                        "the input " if name in forward and name in graph_input_keys(graph) else ""
+                    )
                     what = "the loss" if name == LOSS else name
                     own = int(wrong(array).sum())
                     return StepFailure(
@@ -110,6 +118,6 @@ def _layer_key(name: str, layers: Sequence[str]) -> str:
     return own
 
 
-def graph_inputs(graph: Graph) -> set[str]:
+def graph_input_keys(graph: Graph) -> set[str]:
     """The keys of a network's inputs."""
     return {key.name for key in graph.keys if key.kind == "input"}

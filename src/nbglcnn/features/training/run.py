@@ -31,13 +31,13 @@ class TrainingRun:
     step: TrainStep
     plan: Plan
 
-    def step_inputs(self, batch: Batch, number: int) -> dict[str, Array]:
+    def step_inputs(self, batch: Batch, step_number: int) -> dict[str, Array]:
         """Return all inputs of a step (counted from 0), by key."""
-        names = self.step.inputs
-        generator = np.random.default_rng((self.seed, number))
+        names = self.step.input_keys
+        generator = np.random.default_rng((self.seed, step_number))
         whole = batch.padded(self.batch_size)
-        keys = {key.name: key.value for key in self.graph.keys if key.kind == "input"}
-        noise = {name: value for name, value in keys.items() if value in self.graph.noise}
+        keys = {key.name: key.value_name for key in self.graph.keys if key.kind == "input"}
+        noise = {name: value for name, value in keys.items() if value in self.graph.noise_defaults}
         own = [name for name in keys if name not in noise]
         if len(own) != len(whole.inputs):
             raise InputError(
@@ -45,21 +45,21 @@ class TrainingRun:
             )
         fed = dict(zip(own, whole.inputs, strict=True))
         for name, value in noise.items():
-            first = self.graph.values[self.graph.noise[value]].data
+            first = self.graph.values[self.graph.noise_defaults[value]].data
             assert first is not None
             fed[name] = redraw_noise(generator, first)
-        numbers = self.options.optimizer.step_scalars(number)
-        numbers |= {SEED: float(generator.integers(SEED_RANGE)), STEPS: float(number + 1)}
+        numbers = self.options.optimizer.step_scalars(step_number)
+        numbers |= {SEED: float(generator.integers(SEED_RANGE)), STEPS: float(step_number + 1)}
         fed |= {
             names[kind]: np.array(n, np.float32) for kind, n in numbers.items() if kind in names
         }
         if TARGET in names:
             assert isinstance(self.options.loss, Loss)
             fed[names[TARGET]] = validate_targets(
-                self.options.loss, whole.target, self.graph, self.options.output
+                self.options.loss, whole.target, self.graph, self.options.output_key
             )
         if EXAMPLE_WEIGHTS in names:
-            fed[names[EXAMPLE_WEIGHTS]] = (np.arange(self.batch_size) < batch.count).astype(
+            fed[names[EXAMPLE_WEIGHTS]] = (np.arange(self.batch_size) < batch.example_count).astype(
                 np.float32
             )
         return fed
@@ -69,8 +69,8 @@ def validate_targets(loss: Loss, target: Array | None, graph: Graph, output: str
     """Check the targets of a batch and return them as float32."""
     assert target is not None
     index = has_class_indices(loss, target)
-    shape = graph.shape(graph.key(output).value)
-    wanted = target_shape(loss, shape, index=index)
+    shape = graph.shape(graph.key(output).value_name)
+    wanted = target_shape(loss, shape, has_class_indices=index)
     if not index:
         target = np.asarray(as_input(target), np.float32)
     if target.shape[1:] != wanted[1:]:

@@ -16,11 +16,11 @@ from types import MappingProxyType
 import numpy as np
 
 from nbglcnn.errors import InputError, UnsupportedModel, suggest_names
-from nbglcnn.features.edits.bent_graph import insert_at_keys
+from nbglcnn.features.edits.bent_graph import insert_nodes_at_keys
 from nbglcnn.gradients.autodiff import make_gradient_builder
 from nbglcnn.gradients.weight_recomputation import unfold_constants
-from nbglcnn.graph import Carry, Graph, Key, Node, Value
-from nbglcnn.load.training import (
+from nbglcnn.graph import Carry, Graph, Node, Value, ValueKey
+from nbglcnn.load.training_mode import (
     DROPOUT_SUFFIX,
     BatchNormSpec,
     DropoutSpec,
@@ -32,15 +32,15 @@ from nbglcnn.lowering.receptive_fields import ReceptiveFields
 from nbglcnn.lowering.shape_inference import infer_shapes, layer_name
 from nbglcnn.ops.gradient_builder import GradientBuilder
 from nbglcnn.ops.norm_gradient import mean as mean_of
-from nbglcnn.ops.norm_gradient import per_channel
+from nbglcnn.ops.norm_gradient import reshape_per_channel
 
-TRAIN = "train"  # the section of a training step
+TRAIN_SECTION = "train"  # the section of a training step
 SEED, EXAMPLE_WEIGHTS, STEPS = "seed", "weights", "steps"  # roles of a step's further inputs
 FLOAT32 = np.dtype(np.float32)
 MAX_MASK_ELEMENTS = 2**24  # per Dropout mask: float32 counts integers exactly up to here
 
 # The PCG hash of Jarzynski and Olano (2020), of the indices of element, step and layer.
-MASK_SHADER = "\n".join([
+MASK_GLSL = "\n".join([
     "uvec4 h = (uvec4(a) * 747796405u + uvec4(b) * 2891336453u + uint(u_layer)) * 747796405u",
     "  + 2891336453u;",
     "h = ((h >> ((h >> 28u) + 4u)) ^ h) * 277803737u;",
@@ -64,17 +64,17 @@ class TrainableGraph:
     """
 
     graph: Graph
-    parameters: Mapping[str, str]
+    parameter_names: Mapping[str, str]
     initial_values: Mapping[str, str]
-    inputs: Mapping[str, str]
+    input_values: Mapping[str, str]
 
 
 def select_parameters(
-    graph: Graph, mode: TrainingMode, wanted: str | Sequence[str]
+    graph: Graph, mode: TrainingMode, selection: str | Sequence[str]
 ) -> dict[str, str]:
     """Select the parameters to train; return their values, each with its first name.
 
-    `wanted` is "all" or a list of names, modules, or fnmatch patterns ("decoder.*").
+    `selection` is "all" or a list of names, modules, or fnmatch patterns ("decoder.*").
 
     Raises:
         KeyError: If a name or pattern matches no parameter.
@@ -85,14 +85,14 @@ def select_parameters(
         if graph.values[value].dtype.kind == "f" and name not in _buffer_names(graph)
         and value not in mode.dropouts
     ]  # fmt: skip
-    patterns = [wanted] if isinstance(wanted, str) else [*wanted]
-    if wanted == "all":
+    patterns = [selection] if isinstance(selection, str) else [*selection]
+    if selection == "all":
         found = [name for name in names if name not in mode.frozen]
     else:
         found = []
         for pattern in patterns:
             if not isinstance(pattern, str):
-                raise InputError(f"parameters={wanted!r}: names and patterns must be strings")
+                raise InputError(f"parameters={selection!r}: names and patterns must be strings")
             fits = [n for n in names if fnmatchcase(n, pattern) or n.startswith(f"{pattern}.")]
             if not fits:
                 known = "" if len(names) > 20 else f"; this model's are {', '.join(names)}"
@@ -101,7 +101,7 @@ def select_parameters(
             found += fits
     if not found:
         why = "all of them have requires_grad=False" if names else "the model has none"
-        raise InputError(f"parameters={wanted!r}: no parameter is left to train: {why}")
+        raise InputError(f"parameters={selection!r}: no parameter is left to train: {why}")
     for name in found:
         if name in graph.constant_reads:
             raise UnsupportedModel(
@@ -117,11 +117,11 @@ def select_parameters(
     return first
 
 
-def _suggest_patterns(names: Sequence[str], like: str) -> list[str]:
+def _suggest_patterns(names: Sequence[str], pattern: str) -> list[str]:
     """Candidates for a suggestion: parameters and modules, or modules with the pattern's suffix."""
     parts = [name.split(".") for name in names]
     modules = dict.fromkeys(".".join(one[:k]) for one in parts for k in range(1, len(one)))
-    end = like[len(like.rstrip(".*?")) :]
+    end = pattern[len(pattern.rstrip(".*?")) :]
     return [name + end for name in modules] if end else [*names, *modules]
 
 
@@ -156,25 +156,25 @@ def make_trainable(
     for name, value in inputs.items():
         shape = (graph.shape(graph.inputs[0])[0],) if name == EXAMPLE_WEIGHTS else ()
         values[value] = Value(value, shape, FLOAT32)
-    nodes = tuple(replace(node, section=TRAIN) for node in graph.nodes)
+    nodes = tuple(replace(node, section=TRAIN_SECTION) for node in graph.nodes)
     graph = replace(graph, nodes=nodes, values=MappingProxyType(values))
     graph, masks = _apply_dropout(graph, mode, inputs[SEED])
-    rules = make_gradient_builder(graph, section=TRAIN, prefix="batchnorm")
+    builder = make_gradient_builder(graph, section=TRAIN_SECTION, prefix="batchnorm")
     masked = min_batch < graph.shape(inputs[EXAMPLE_WEIGHTS])[0]
-    statistics = _BatchNormStatistics(rules, inputs, min_batch if masked else None)
+    statistics = _BatchNormStatistics(builder, inputs, min_batch if masked else None)
     for node in graph.nodes:
         norm = mode.norm_spec(node) if node.op == "BatchNormalization" else None
-        rules.nodes.append(node if norm is None else statistics.with_batch_statistics(node, norm))
-    values = dict(rules.values)
+        builder.nodes.append(node if norm is None else statistics.with_batch_statistics(node, norm))
+    values = dict(builder.values)
     _make_variables(values, begins, statistics.updated_values)
     carries = tuple(Carry(new, old, begins[old]) for old, new in statistics.updated_values.items())
-    used = {name for node in rules.nodes for name in node.inputs}
+    used = {name for node in builder.nodes for name in node.inputs}
     used |= {inputs[EXAMPLE_WEIGHTS]} if masked else set()
     added = {name: value for name, value in inputs.items() if value in used}
-    keys = [Key(name, value, "input") for name, value in added.items()]
-    keys += [Key(f"{name}.mask", value, "layer") for name, value in masks.items()]
+    keys = [ValueKey(name, value, "input") for name, value in added.items()]
+    keys += [ValueKey(f"{name}.mask", value, "layer") for name, value in masks.items()]
     graph = replace(
-        graph, nodes=tuple(rules.nodes), values=MappingProxyType(values), carries=carries,
+        graph, nodes=tuple(builder.nodes), values=MappingProxyType(values), carries=carries,
         inputs=(*graph.inputs, *added.values()), keys=(*graph.keys, *keys),
         parameters={n: begins.get(v, v) for n, v in graph.parameters.items()},
     )  # fmt: skip
@@ -189,14 +189,14 @@ def _unique_name(name: str, graph: Graph) -> str:
 
 
 def _make_variables(
-    values: dict[str, Value], begins: dict[str, str], constants: Collection[str]
+    values: dict[str, Value], initial_names: dict[str, str], constants: Collection[str]
 ) -> None:
     """Turn constants into computed values, and keep their data as initial values."""
     for name in constants:
-        begins[name] = f"{name} at first"
-        while begins[name] in values:
-            begins[name] += "'"
-        values[begins[name]] = replace(values[name], name=begins[name])
+        initial_names[name] = f"{name} at first"
+        while initial_names[name] in values:
+            initial_names[name] += "'"
+        values[initial_names[name]] = replace(values[name], name=initial_names[name])
         values[name] = replace(values[name], data=None)
 
 
@@ -205,28 +205,29 @@ def _make_variables(
 
 def _apply_dropout(graph: Graph, mode: TrainingMode, seed: str) -> tuple[Graph, dict[str, str]]:
     """Add the Dropouts; return the Graph and the masks by the key of the layer."""
-    rules = make_gradient_builder(graph, section=TRAIN, prefix="dropout")
+    builder = make_gradient_builder(graph, section=TRAIN_SECTION, prefix="dropout")
     masks: dict[str, str] = {}
     drops = dropout_keys(mode, graph)
     between: dict[str, Value] = {}
 
-    def of_layer(key: Key, value: str, name: str) -> list[Node]:
-        drop, shape = drops[key.name], graph.shape(key.value)
-        masks[key.name] = mask = _dropout_mask(rules, drop, shape, seed, key.name, len(masks))
-        factor = rules.scale(mask, drop.scale)
+    def of_layer(key: ValueKey, value: str, name: str) -> list[Node]:
+        drop, shape = drops[key.name], graph.shape(key.value_name)
+        masks[key.name] = mask = _dropout_mask(builder, drop, shape, seed, key.name, len(masks))
+        factor = builder.scale(mask, drop.scale)
         where = Node(f"{name}/Mul", "Mul", (value, factor), (name,), module=key.name,
-                     module_type=key.module_type, call=key.call or "", section=TRAIN)  # fmt: skip
+                     module_type=key.module_type, module_call=key.module_call or "",
+                     section=TRAIN_SECTION)  # fmt: skip
         if not (drop.fill or drop.shift):
             return [where]
         # x · mask · scale + fill · (1 − mask) · scale + shift
-        rest = rules.apply_glsl("return u_fill * (1.0 - a) + u_shift;", mask,
+        rest = builder.apply_glsl("return u_fill * (1.0 - a) + u_shift;", mask,
                                 fill=drop.fill * drop.scale, shift=drop.shift)  # fmt: skip
         kept = f"{name} kept"
         between[kept] = Value(kept, shape, FLOAT32)
         added = replace(where, name=f"{name}/Add", op="Add", inputs=(kept, rest))
         return [replace(where, outputs=(kept,)), added]
 
-    with_dropouts = insert_at_keys(graph, drops, "dropped", of_layer)
+    with_dropouts = insert_nodes_at_keys(graph, drops, "dropped", of_layer)
     ones = {
         graph.parameters[name]: (name, drop)
         for name, drop in mode.dropouts.items() if name in graph.parameters
@@ -236,26 +237,26 @@ def _apply_dropout(graph: Graph, mode: TrainingMode, seed: str) -> tuple[Graph, 
         for own in ones.keys() & set(node.inputs):
             name, drop = ones[own]
             key = name.removesuffix(DROPOUT_SUFFIX)
-            masks[key] = mask = _dropout_mask(rules, drop, graph.shape(node.outputs[0]), seed, key,
-                                              len(masks))  # fmt: skip
-            factor = rules.scale(mask, drop.scale)
+            shape = graph.shape(node.outputs[0])
+            masks[key] = mask = _dropout_mask(builder, drop, shape, seed, key, len(masks))
+            factor = builder.scale(mask, drop.scale)
             node = replace(node, inputs=tuple(factor if n == own else n for n in node.inputs))
         nodes.append(node)
-    values = {**with_dropouts.values, **rules.values, **between}
-    whole = replace(with_dropouts, nodes=(*rules.nodes, *nodes), values=MappingProxyType(values))
+    values = {**with_dropouts.values, **builder.values, **between}
+    whole = replace(with_dropouts, nodes=(*builder.nodes, *nodes), values=MappingProxyType(values))
     return whole, masks
 
 
 def _dropout_mask(
-    rules: GradientBuilder,
-    drop: DropoutSpec,
+    builder: GradientBuilder,
+    dropout: DropoutSpec,
     shape: tuple[int, ...],
     seed: str,
     name: str,
-    number: int,
+    layer_number: int,
 ) -> str:
     """A Dropout mask: 1 for kept elements, 0 for dropped ones."""
-    kept = {"elements": len(shape), "channels": 2, "examples": 1}[drop.granularity]
+    kept = {"elements": len(shape), "channels": 2, "examples": 1}[dropout.granularity]
     own = (*shape[:kept], *[1] * (len(shape) - kept))
     count = math.prod(own)
     if count > MAX_MASK_ELEMENTS:
@@ -263,26 +264,28 @@ def _dropout_mask(
             f"{name}: a Dropout of {count:,} elements; at most {MAX_MASK_ELEMENTS:,} are "
             "supported. Train with a smaller batch"
         )
-    numbers = rules.add_constant(np.arange(count, dtype=np.float32).reshape(own))
-    return rules.apply_glsl(MASK_SHADER, numbers, seed, layer=float(number), least=drop.p * 2.0**24)
+    numbers = builder.add_constant(np.arange(count, dtype=np.float32).reshape(own))
+    return builder.apply_glsl(
+        MASK_GLSL, numbers, seed, layer=float(layer_number), least=dropout.p * 2.0**24
+    )
 
 
-def _check_partial_batch(graph: Graph, min_batch: int) -> None:
+def _check_partial_batch(graph: Graph, min_batch_size: int) -> None:
     """Raise UnsupportedModel if examples depend on each other and a batch may be partial.
 
     Padding examples would affect the real ones. BatchNorms with running statistics are allowed:
     they exclude the padding.
     """
     batch = graph.shape(graph.inputs[0])[0]
-    if min_batch >= batch:
+    if min_batch_size >= batch:
         return
     examples = BatchAxes(graph, ReceptiveFields(graph), batch)
     mixing = (examples.mixing_node(name) for name in graph.outputs)
     if (node := next(filter(None, mixing), None)) is not None:
         raise UnsupportedModel(
             f"{layer_name(node)}: it computes across the examples of a batch (as BatchNorm with "
-            f"track_running_stats=False does), and the last batch of an epoch has {min_batch} of "
-            f"{batch}. Give a batch_size that divides the number of examples, or remove some"
+            f"track_running_stats=False does), and the last batch of an epoch has {min_batch_size} "
+            f"of {batch}. Give a batch_size that divides the number of examples, or remove some"
         )
 
 
@@ -296,10 +299,10 @@ class _BatchNormStatistics:
     """
 
     def __init__(
-        self, rules: GradientBuilder, inputs: Mapping[str, str], min_batch: int | None
+        self, builder: GradientBuilder, inputs: Mapping[str, str], min_batch: int | None
     ) -> None:
         self.updated_values: dict[str, str] = {}
-        self._rules = rules
+        self._builder = builder
         self._steps = inputs[STEPS]
         self._min_batch = min_batch
         self._weights = inputs[EXAMPLE_WEIGHTS] if min_batch is not None else ""
@@ -307,9 +310,12 @@ class _BatchNormStatistics:
 
     def with_batch_statistics(self, node: Node, norm: BatchNormSpec) -> Node:
         """Return the node with the batch's mean and variance; add the nodes that compute both."""
-        rules, x = self._rules, node.inputs[0]
-        shape = rules.shape(x)
-        if node.inputs[3] not in self.updated_values and rules.constant(node.inputs[3]) is None:
+        builder, x = self._builder, node.inputs[0]
+        shape = builder.shape(x)
+        if (
+            node.inputs[3] not in self.updated_values
+            and builder.constant_data(node.inputs[3]) is None
+        ):
             raise UnsupportedModel(
                 f"{layer_name(node)}: forward itself puts this BatchNorm into training mode, so "
                 "its running statistics cannot be kept. Remove that call: during training all "
@@ -342,28 +348,32 @@ class _BatchNormStatistics:
 
     def _mean_and_variance(self, x: str, axes: Sequence[int]) -> tuple[str, str]:
         """The mean and the population variance of each channel, each of shape (channels,)."""
-        rules = self._rules
-        shape = rules.shape(x)
+        builder = self._builder
+        shape = builder.shape(x)
         if not self._weights:
-            mean = rules.reshape(mean_of(rules, x, axes), shape[1:2])
-            return mean, rules.add_node("BatchVariance", x, mean)
+            mean = builder.reshape(mean_of(builder, x, axes), shape[1:2])
+            return mean, builder.add_node("BatchVariance", x, mean)
         if not self._batch_ratio:
-            self._batch_ratio = rules.apply_glsl(
-                "return u_examples / a;", rules.sum(self._weights, [0], keepdims=False),
+            self._batch_ratio = builder.apply_glsl(
+                "return u_examples / a;", builder.sum(self._weights, [0], keepdims=False),
                 examples=float(shape[0]),
             )  # fmt: skip
-        own = rules.reshape(self._weights, (shape[0], *[1] * (len(shape) - 1)))
-        mean = mean_of(rules, rules.multiply(x, own), axes)
-        mean = rules.multiply(rules.reshape(mean, shape[1:2]), self._batch_ratio)
-        is_example = rules.add_node("Greater", own, rules.add_scalar(0), dtype=np.dtype(np.bool_))
+        own = builder.reshape(self._weights, (shape[0], *[1] * (len(shape) - 1)))
+        mean = mean_of(builder, builder.multiply(x, own), axes)
+        mean = builder.multiply(builder.reshape(mean, shape[1:2]), self._batch_ratio)
+        is_example = builder.add_node(
+            "Greater", own, builder.add_scalar(0), dtype=np.dtype(np.bool_)
+        )
         # Padding examples get the mean, which adds nothing to the variance.
-        filled = rules.add_node("Where", is_example, x, per_channel(rules, mean, len(shape)))
-        return mean, rules.multiply(
-            rules.add_node("BatchVariance", filled, mean), self._batch_ratio
+        filled = builder.add_node(
+            "Where", is_example, x, reshape_per_channel(builder, mean, len(shape))
+        )
+        return mean, builder.multiply(
+            builder.add_node("BatchVariance", filled, mean), self._batch_ratio
         )
 
     def _update_running(
-        self, old: str, text: str, new: Sequence[str], norm: BatchNormSpec, **numbers: float
+        self, old: str, glsl: str, new: Sequence[str], norm: BatchNormSpec, **numbers: float
     ) -> None:
         now = self.updated_values.get(old, old)
         if norm.momentum is None:
@@ -373,4 +383,6 @@ class _BatchNormStatistics:
         else:
             operands, factor = (now, *new), "u_momentum"
             numbers["momentum"] = float(norm.momentum)
-        self.updated_values[old] = self._rules.apply_glsl(f"{text}{factor};", *operands, **numbers)
+        self.updated_values[old] = self._builder.apply_glsl(
+            f"{glsl}{factor};", *operands, **numbers
+        )

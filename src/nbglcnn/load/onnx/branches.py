@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
-from nbglcnn.load.bounds import MAX_NODES, quote_name
 from nbglcnn.load.draft import free_name
+from nbglcnn.load.size_limits import MAX_NODES, quote_name
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto
@@ -32,30 +32,30 @@ def inline_branches(
     taken |= {name for node, _ in nodes for name in (*node.input, *node.output)}
     found: list[GuardedNode] = []
     for node, opsets in nodes:
-        _write(node, opsets, {}, (), taken, found)
+        _add_node(node, opsets, {}, (), taken, found)
     return found
 
 
-def _write(
+def _add_node(
     node: NodeProto,
     opsets: Mapping[str, int],
-    names: Mapping[str, str],
+    renamed: Mapping[str, str],
     guards: Guards,
-    taken: set[str],
-    found: list[GuardedNode],
+    taken_names: set[str],
+    expanded_nodes: list[GuardedNode],
 ) -> None:
     """Add a node under unique names; the nodes of an If's branches come before it."""
     from onnx import NodeProto
 
-    if len(found) > MAX_NODES:
+    if len(expanded_nodes) > MAX_NODES:
         raise UnsupportedModel(f"more than {MAX_NODES:,} nodes after branches are expanded")
     copy = NodeProto()
     copy.CopyFrom(node)
     del copy.input[:], copy.output[:]
-    copy.input.extend(names.get(name, name) for name in node.input)
-    copy.output.extend(names.get(name, name) for name in node.output)
+    copy.input.extend(renamed.get(name, name) for name in node.input)
+    copy.output.extend(renamed.get(name, name) for name in node.output)
     if node.op_type != "If" or node.domain not in ("", "ai.onnx"):
-        found.append((copy, opsets, guards))
+        expanded_nodes.append((copy, opsets, guards))
         return
     given: dict[str, Any] = {a.name: a.g for a in node.attribute if a.type == a.GRAPH}
     if set(given) != {"then_branch", "else_branch"} or len(copy.input) != 1 or not copy.input[0]:
@@ -69,8 +69,13 @@ def _write(
     del copy.attribute[:]
     condition = copy.input[0]
     for branch, wanted in (("then_branch", True), ("else_branch", False)):
-        outputs = _branch(
-            given[branch], opsets, names, (*guards, (condition, wanted)), taken, found
+        outputs = _add_branch(
+            given[branch],
+            opsets,
+            renamed,
+            (*guards, (condition, wanted)),
+            taken_names,
+            expanded_nodes,
         )
         if len(outputs) != len(node.output):
             raise ModelError(
@@ -78,33 +83,33 @@ def _write(
                 f"{len(outputs)}"
             )
         copy.input.extend(outputs)
-    found.append((copy, opsets, guards))
+    expanded_nodes.append((copy, opsets, guards))
 
 
-def _branch(
+def _add_branch(
     graph: GraphProto,
     opsets: Mapping[str, int],
-    outside: Mapping[str, str],
+    outer_renamed: Mapping[str, str],
     guards: Guards,
-    taken: set[str],
-    found: list[GuardedNode],
+    taken_names: set[str],
+    expanded_nodes: list[GuardedNode],
 ) -> list[str]:
     """Add a branch's nodes under unique names; return the names of its outputs."""
     from onnx import NodeProto
 
     if len(graph.input) or len(graph.sparse_initializer):
         raise ModelError(f"the branch {quote_name(graph.name)} of an If has inputs of its own")
-    names = dict(outside)
+    names = dict(outer_renamed)
     for name in (
         *(tensor.name for tensor in graph.initializer),
         *(name for node in graph.node for name in node.output if name),
     ):
-        names[name] = free_name(name, taken)
+        names[name] = free_name(name, taken_names)
     for tensor in graph.initializer:
         constant = NodeProto(op_type="Constant", output=[names[tensor.name]])
         attribute = constant.attribute.add(name="value", type=4)  # AttributeProto.TENSOR
         attribute.t.CopyFrom(tensor)
-        found.append((constant, opsets, guards))
+        expanded_nodes.append((constant, opsets, guards))
     for node in graph.node:
-        _write(node, opsets, names, guards, taken, found)
+        _add_node(node, opsets, names, guards, taken_names, expanded_nodes)
     return [names.get(output.name, output.name) for output in graph.output]

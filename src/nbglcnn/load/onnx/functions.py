@@ -6,26 +6,26 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
-from nbglcnn.load.bounds import MAX_EDGES, MAX_NODES, quote_name
 from nbglcnn.load.draft import free_name
+from nbglcnn.load.size_limits import MAX_EDGES, MAX_NODES, quote_name
 
 if TYPE_CHECKING:
     from onnx import FunctionProto, ModelProto, NodeProto
 
-Identifier = tuple[str, str, str]
-Nodes = list[tuple["NodeProto", Mapping[str, int]]]
+FunctionId = tuple[str, str, str]
+NodesWithOpsets = list[tuple["NodeProto", Mapping[str, int]]]
 
 
-def domain_of(name: str) -> str:
+def normalize_domain(name: str) -> str:
     """Normalize a domain name: the standard domain has two spellings."""
     return "" if name == "ai.onnx" else name
 
 
 def inline_functions(model: ModelProto) -> Iterable[tuple[NodeProto, Mapping[str, int]]]:
     """Return all nodes with the opsets they were written for; function calls are inlined."""
-    functions: dict[Identifier, FunctionProto] = {}
+    functions: dict[FunctionId, FunctionProto] = {}
     for function in model.functions:
-        identifier = (domain_of(function.domain), function.name, function.overload)
+        identifier = (normalize_domain(function.domain), function.name, function.overload)
         if identifier in functions:
             raise ModelError(f"two functions are named {quote_name(function.name)}")
         functions[identifier] = function
@@ -36,7 +36,7 @@ def inline_functions(model: ModelProto) -> Iterable[tuple[NodeProto, Mapping[str
                 f"{len(model.graph.node):,} nodes; at most {MAX_NODES:,} are supported"
             )
         return _check_edge_count([(node, opsets) for node in model.graph.node])
-    total = sum(_size(node, functions, {}, ()) for node in model.graph.node)
+    total = sum(_count_expanded_nodes(node, functions, {}, ()) for node in model.graph.node)
     if total > MAX_NODES:
         raise UnsupportedModel(
             f"{total:,} nodes after functions are expanded; at most {MAX_NODES:,} are supported"
@@ -46,7 +46,7 @@ def inline_functions(model: ModelProto) -> Iterable[tuple[NodeProto, Mapping[str
     return _check_edge_count(list(_expand(model.graph.node, opsets, functions, taken)))
 
 
-def _check_edge_count(nodes: Nodes) -> Nodes:
+def _check_edge_count(nodes: NodesWithOpsets) -> NodesWithOpsets:
     """Return the nodes; UnsupportedModel for too many edges: a Sum of n inputs needs n passes."""
     edges = sum(len(node.input) + len(node.output) for node, _ in nodes)
     if edges > MAX_EDGES:
@@ -59,48 +59,48 @@ def _check_edge_count(nodes: Nodes) -> Nodes:
 def _opsets(imports: Iterable[Any]) -> Mapping[str, int]:
     found: dict[str, int] = {}
     for entry in imports:
-        domain = domain_of(entry.domain)
+        domain = normalize_domain(entry.domain)
         if found.setdefault(domain, entry.version) != entry.version:
             raise ModelError(f"two versions of the operator set {quote_name(domain)}")
     return found
 
 
-def _identifier(node: NodeProto) -> Identifier:
-    return (domain_of(node.domain), node.op_type, node.overload)
+def _function_id(node: NodeProto) -> FunctionId:
+    return (normalize_domain(node.domain), node.op_type, node.overload)
 
 
-def _size(
+def _count_expanded_nodes(
     node: NodeProto,
-    functions: Mapping[Identifier, FunctionProto],
-    sizes: dict[Identifier, int],
-    inside: tuple[Identifier, ...],
+    functions: Mapping[FunctionId, FunctionProto],
+    node_counts: dict[FunctionId, int],
+    call_stack: tuple[FunctionId, ...],
 ) -> int:
     """The number of nodes that a call expands to; ModelError if a function calls itself."""
-    identifier = _identifier(node)
+    identifier = _function_id(node)
     if identifier not in functions:
         return 1
-    if identifier in inside:
+    if identifier in call_stack:
         raise ModelError(f"the function {quote_name(node.op_type)} calls itself")
-    if len(inside) > 50:
+    if len(call_stack) > 50:
         raise ModelError("functions call each other more than 50 deep")
-    if identifier not in sizes:
-        sizes[identifier] = sum(
-            _size(inner, functions, sizes, (*inside, identifier))
+    if identifier not in node_counts:
+        node_counts[identifier] = sum(
+            _count_expanded_nodes(inner, functions, node_counts, (*call_stack, identifier))
             for inner in functions[identifier].node
         )
-    return sizes[identifier]
+    return node_counts[identifier]
 
 
 def _expand(
     nodes: Iterable[NodeProto],
     opsets: Mapping[str, int],
-    functions: Mapping[Identifier, FunctionProto],
-    taken: set[str],
+    functions: Mapping[FunctionId, FunctionProto],
+    taken_names: set[str],
 ) -> Iterable[tuple[NodeProto, Mapping[str, int]]]:
     from onnx import NodeProto
 
     for node in nodes:
-        function = functions.get(_identifier(node))
+        function = functions.get(_function_id(node))
         if function is None:
             yield node, opsets
             continue
@@ -135,7 +135,7 @@ def _expand(
             ):
                 for name in inner:
                     if name not in names:
-                        names[name] = free_name(f"{prefix}.{name}", taken)
+                        names[name] = free_name(f"{prefix}.{name}", taken_names)
                     of_copy.append(names[name])
             for attribute in inner_node.attribute:
                 if not attribute.ref_attr_name:
@@ -144,4 +144,4 @@ def _expand(
                     copy.attribute.append(given[attribute.ref_attr_name])
                     copy.attribute[-1].name = attribute.name
             body.append(copy)
-        yield from _expand(body, _opsets(function.opset_import), functions, taken)
+        yield from _expand(body, _opsets(function.opset_import), functions, taken_names)

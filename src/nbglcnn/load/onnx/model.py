@@ -17,33 +17,37 @@ from nbglcnn.errors import (
     UnsupportedOperator,
     suggest_names,
 )
-from nbglcnn.graph import PYTHON_OP, Array, Attribute, Graph, Key, Node, PythonFallback
+from nbglcnn.graph import PYTHON_OP, Array, Attribute, Graph, Node, PythonFallback, ValueKey
 from nbglcnn.inputs.arguments import InputSpec, to_input_arrays
-from nbglcnn.load.bounds import quote_name, validate_shape
 from nbglcnn.load.draft import (
-    CAST_TO_FLOAT32,
+    DTYPES_CAST_TO_FLOAT32,
     FLOAT32,
     OPSET,
     GraphDraft,
-    UnknownOutput,
+    UnknownOutputError,
     describe_node,
 )
 from nbglcnn.load.noise import add_noise_inputs, resolve_noise
 from nbglcnn.load.onnx.branches import GuardedNode, inline_branches
-from nbglcnn.load.onnx.file import DataFolder, read_model, tensor_array
-from nbglcnn.load.onnx.functions import domain_of, inline_functions
-from nbglcnn.load.onnx.microsoft import CONVERTIBLE, MICROSOFT, convert_node
+from nbglcnn.load.onnx.functions import inline_functions, normalize_domain
+from nbglcnn.load.onnx.microsoft_operators import CONVERSION_RULES, MICROSOFT_DOMAIN, convert_node
+from nbglcnn.load.onnx.model_file import DataFolder, read_model, tensor_array
 from nbglcnn.load.passes.build_graph import build_graph
-from nbglcnn.load.passes.fold import NOISE, simplify
+from nbglcnn.load.passes.fold import NOISE_DISTRIBUTIONS, fold_draft
 from nbglcnn.load.passes.infer import check_arity, numpy_type, schema_of
+from nbglcnn.load.size_limits import quote_name, validate_shape
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
 
 OLDEST_OPSET = 6  # minimum opset
 MAX_NAME_LENGTH = 300  # characters of a value's name to keep
-CLASSES = ("names", "classes", "labels")  # metadata entries that may contain class names
-GIVE_X = "Give an example input x to fix it"
+CLASS_METADATA_KEYS = (
+    "names",
+    "classes",
+    "labels",
+)  # metadata entries that may contain class names
+EXAMPLE_INPUT_HINT = "Give an example input x to fix it"
 MAX_RANDOM_ELEMENTS = 2**22  # up to this size, an input without an example is random; else zeros
 # Inputs that are settings if they are float constants: (operator, positions; None: all).
 NON_WEIGHT_INPUTS: dict[str, tuple[int, ...] | None] = {
@@ -56,7 +60,7 @@ NON_WEIGHT_INPUTS: dict[str, tuple[int, ...] | None] = {
 def load_onnx(source: Any, x: Any) -> tuple[Graph, tuple[Array, ...]]:
     """Load a ModelProto, bytes or file as a Graph with the shapes of `x`, and `x` as arrays."""
     model, name, folder = read_model(source)
-    return _load(GraphDraft(name=name[:MAX_NAME_LENGTH], source="onnx"), model, folder, x)
+    return _load(GraphDraft(name=name[:MAX_NAME_LENGTH], framework="onnx"), model, folder, x)
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ class PartialLoad:
     """
 
     graph: Graph
-    arrays: tuple[Array, ...]
+    input_arrays: tuple[Array, ...]
     unsupported_nodes: list[tuple[Node, UnsupportedModel]]
     names: list[str]
 
@@ -75,16 +79,19 @@ class PartialLoad:
 PythonOutputs = Mapping[str, tuple[Array, str]]
 
 
-def load_partial(source: Any, x: Any, given: PythonOutputs) -> PartialLoad:
+def load_partial(source: Any, x: Any, python_outputs: PythonOutputs) -> PartialLoad:
     """Load the supported part of a model.
 
-    Python computes the nodes whose outputs are in `given`, which maps them to reasons.
+    Python computes the nodes whose outputs are in `python_outputs`, which maps them to reasons.
 
     Raises the errors of `load_onnx` that don't concern a single node.
     """
     model, name, folder = read_model(source)
     draft = GraphDraft(
-        name=name[:MAX_NAME_LENGTH], source="onnx", unsupported_nodes=[], python_outputs=given
+        name=name[:MAX_NAME_LENGTH],
+        framework="onnx",
+        unsupported_nodes=[],
+        python_outputs=python_outputs,
     )
     graph, arrays = _load(draft, model, folder, x)
     assert draft.unsupported_nodes is not None
@@ -106,50 +113,56 @@ def _load(
         shape = validate_shape(f"the input {quote_name(spec.name)}", array.shape)
         draft.inputs[spec.name] = shape, array.dtype
     produced = _add_nodes(draft, model, names, folder)
-    _sort(draft)
+    _sort_nodes(draft)
     draft.outputs = [names[output.name] for output in model.graph.output]
     if not draft.outputs:
         raise ModelError("the graph has no outputs")
     for name in draft.outputs:
         if not name or name not in produced:
             raise ModelError(f"the output {quote_name(name)} is not produced by any node")
-    _parameters(draft)
-    done = simplify(draft)
-    for name, array in draft.noise.items():
+    _set_parameters(draft)
+    done = fold_draft(draft)
+    for name, array in draft.noise_defaults.items():
         draft.inputs[name] = array.shape, array.dtype
-    arrays += resolve_noise(noise, [*draft.noise], [*draft.noise.values()])
+    arrays += resolve_noise(noise, [*draft.noise_defaults], [*draft.noise_defaults.values()])
     draft.outputs = [name for name in draft.outputs if name not in draft.unavailable_values]
     for name in draft.outputs:
         if done.resolve(name) in done.sequences:
             raise UnsupportedModel(f"the output {quote_name(name)} is a sequence of tensors")
-    keys = _keys(draft, done.aliases, {name for _, node in done.nodes for name in node.outputs})
+    keys = _make_keys(
+        draft, done.aliases, {name for _, node in done.nodes for name in node.outputs}
+    )
     draft.outputs = [done.resolve(name) for name in draft.outputs]
-    draft.classes = _classes(model)
+    draft.class_names = _read_class_names(model)
     graph = build_graph(draft, done, tuple(node for _, node in done.nodes), keys)
-    return add_noise_inputs(graph, [*draft.noise.values()]), arrays
+    return add_noise_inputs(graph, [*draft.noise_defaults.values()]), arrays
 
 
 def _noise_candidates(model: ModelProto, names: _ShortNames) -> frozenset[str]:
     """Outputs of the file's random nodes, which ONNX Runtime accepts as inputs."""
-    drawn = (n.output[0] for n in model.graph.node if n.op_type in NOISE and len(n.output) == 1)
+    drawn = (
+        n.output[0]
+        for n in model.graph.node
+        if n.op_type in NOISE_DISTRIBUTIONS and len(n.output) == 1
+    )
     return frozenset(name for name in drawn if name and names[name] == name)
 
 
-def _split_noise(x: Any, count: int, may_draw: Container[str]) -> tuple[Any, Any]:
+def _split_noise(x: Any, input_count: int, noise_names: Container[str]) -> tuple[Any, Any]:
     """Split an example input into the model's inputs and the noise."""
     if isinstance(x, Mapping):
-        return {n: a for n, a in x.items() if n not in may_draw}, {
-            n: a for n, a in x.items() if n in may_draw
+        return {n: a for n, a in x.items() if n not in noise_names}, {
+            n: a for n, a in x.items() if n in noise_names
         }
-    if isinstance(x, tuple) and may_draw and len(x) > count:
-        return x[:count], x[count:]
+    if isinstance(x, tuple) and noise_names and len(x) > input_count:
+        return x[:input_count], x[input_count:]
     return x, ()
 
 
-def _classes(model: ModelProto) -> tuple[str, ...]:
+def _read_class_names(model: ModelProto) -> tuple[str, ...]:
     """The class names in a file's metadata; the weights don't depend on them."""
     written = {entry.key: entry.value for entry in model.metadata_props}
-    found = (parse_names(written[key]) for key in CLASSES if key in written)
+    found = (parse_names(written[key]) for key in CLASS_METADATA_KEYS if key in written)
     return next(filter(None, found), ())
 
 
@@ -172,7 +185,7 @@ def _add_constants(
             raise ModelError("an initializer has no name")
         if names[tensor.name] in draft.constants:
             raise ModelError(f"two initializers are named {quote_name(tensor.name)}")
-        if tensor.data_type == tensor.STRING and tensor.name not in _read_names(model.graph):
+        if tensor.data_type == tensor.STRING and tensor.name not in _consumed_names(model.graph):
             continue  # class names, as some tools store them
         draft.constants[names[tensor.name]] = tensor_array(tensor, tensor.name, folder)
 
@@ -190,18 +203,18 @@ def ancestor_nodes(graph: GraphProto, outputs: Iterable[str]) -> list[NodeProto]
             waiting += node.input
             for attribute in node.attribute:
                 for inner in (attribute.g, *attribute.graphs):
-                    waiting += _read_names(inner)
+                    waiting += _consumed_names(inner)
     return [node for at, node in enumerate(graph.node) if at in kept]
 
 
-def _read_names(graph: GraphProto) -> set[str]:
+def _consumed_names(graph: GraphProto) -> set[str]:
     """The names that a graph reads: inputs of its nodes, also in subgraphs, and its outputs."""
     found = {output.name for output in graph.output}
     for node in graph.node:
         found.update(node.input)
         for attribute in node.attribute:
             for inner in (attribute.g, *attribute.graphs):
-                found |= _read_names(inner)
+                found |= _consumed_names(inner)
     return found
 
 
@@ -223,7 +236,7 @@ def _input_specs(
             raise UnsupportedModel(f"the input {quote_name(value.name)} is not a tensor")
         tensor = value.type.tensor_type
         dtype = numpy_type(tensor.elem_type)
-        if dtype in CAST_TO_FLOAT32:
+        if dtype in DTYPES_CAST_TO_FLOAT32:
             draft.notes.append(f"the input {quote_name(name)} is {dtype} and computed in float32")
             dtype = FLOAT32
         if not tensor.HasField("shape"):
@@ -244,14 +257,15 @@ def _input_specs(
     return specs, written
 
 
-def _example_inputs(specs: Sequence[InputSpec], written: Sequence[str]) -> tuple[Array, ...]:
+def _example_inputs(specs: Sequence[InputSpec], shape_texts: Sequence[str]) -> tuple[Array, ...]:
     """Example inputs for static shapes: random in 0..1 with a fixed seed, so that layers differ."""
     generator = np.random.default_rng(0)
     arrays: list[Array] = []
-    for spec, dims in zip(specs, written, strict=True):
+    for spec, dims in zip(specs, shape_texts, strict=True):
         if spec.shape is None or None in spec.shape:
             raise InputError(
-                f"the input {quote_name(spec.name)} has no fixed shape: {dims}. {GIVE_X}"
+                f"the input {quote_name(spec.name)} has no fixed shape: {dims}. "
+                f"{EXAMPLE_INPUT_HINT}"
             )
         shape = tuple(d for d in spec.shape if d is not None)
         validate_shape(f"the input {quote_name(spec.name)}", shape)
@@ -286,7 +300,7 @@ def inputs_of_shapes(source: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[Ar
 
 def _read_inputs(source: Any) -> tuple[list[InputSpec], list[str]]:
     model, name, folder = read_model(source)
-    draft, names = GraphDraft(name=name[:MAX_NAME_LENGTH], source="onnx"), _ShortNames()
+    draft, names = GraphDraft(name=name[:MAX_NAME_LENGTH], framework="onnx"), _ShortNames()
     _add_constants(draft, model, names, folder)
     return _input_specs(draft, model, names)
 
@@ -302,7 +316,7 @@ def _add_nodes(
         inline_branches(inline_functions(model), model), [o.name for o in model.graph.output]
     )
     for proto, opsets, guards in steps:
-        domain = domain_of(proto.domain)
+        domain = normalize_domain(proto.domain)
         version = opsets.get(domain, 0)
         node = Node(
             name=proto.name[:MAX_NAME_LENGTH],
@@ -317,7 +331,7 @@ def _add_nodes(
                 + ("" if version < OLDEST_OPSET else " (by the installed onnx)")
             )
         try:
-            left = _python_node(draft, node, proto, version, folder)
+            left = _python_fallback_node(draft, node, proto, version, folder)
             added = left or _parse_node(node, proto, version, folder)
         except UnsupportedModel as error:
             draft.mark_unsupported(node, error)
@@ -331,7 +345,7 @@ def _add_nodes(
     return produced
 
 
-def _python_node(
+def _python_fallback_node(
     draft: GraphDraft, node: Node, proto: NodeProto, version: int, folder: DataFolder | None
 ) -> list[tuple[Node, int]]:
     """Return the node as a Python fallback if all of its outputs are given, else []."""
@@ -356,32 +370,36 @@ def _parse_node(
     """Return the checked node with its attributes, or its replacements, with their opsets."""
     # Also for nodes left to ONNX Runtime: their tensors must not be in other files.
     given = {a.name: _attribute(node, a, folder) for a in proto.attribute} if node.domain else {}
-    if node.domain == MICROSOFT and node.op in CONVERTIBLE:
+    if node.domain == MICROSOFT_DOMAIN and node.op in CONVERSION_RULES:
         return [(step, OPSET) for step in convert_node(node, given)]
     if node.domain:
         own = (
             ""
-            if node.domain != MICROSOFT
-            else f", and of this one {', '.join(sorted(CONVERTIBLE))}"
+            if node.domain != MICROSOFT_DOMAIN
+            else f", and of this one {', '.join(sorted(CONVERSION_RULES))}"
         )
-        near = suggest_names(node.op, list(CONVERTIBLE)) if node.domain == MICROSOFT else ""
-        raise UnknownOutput(
+        near = (
+            suggest_names(node.op, list(CONVERSION_RULES))
+            if node.domain == MICROSOFT_DOMAIN
+            else ""
+        )
+        raise UnknownOutputError(
             f"{describe_node(node)}: of the operator set {quote_name(node.domain)}; ONNX's own are "
             f"supported{own}{near}"
         )
     if node.op != "If":  # inline_branches has checked it and removed its attributes
-        _check(node, proto, version)
+        _check_schema(node, proto, version)
     attributes = {a.name: _attribute(node, a, folder) for a in proto.attribute}
     return [(replace(node, attributes=MappingProxyType(attributes)), version)]
 
 
-def _required_nodes(steps: Sequence[GuardedNode], outputs: Sequence[str]) -> list[GuardedNode]:
+def _required_nodes(nodes: Sequence[GuardedNode], outputs: Sequence[str]) -> list[GuardedNode]:
     """The nodes that the outputs depend on; other nodes are not checked.
 
     Nodes without any output are invalid; they are kept, so that the check rejects them.
     """
     made: dict[str, list[int]] = {}
-    for at, (proto, _, _) in enumerate(steps):
+    for at, (proto, _, _) in enumerate(nodes):
         for name in filter(None, proto.output):
             made.setdefault(name, []).append(at)
     kept: set[int] = set()
@@ -390,9 +408,9 @@ def _required_nodes(steps: Sequence[GuardedNode], outputs: Sequence[str]) -> lis
         for at in made.pop(waiting.pop(), ()):
             if at not in kept:
                 kept.add(at)
-                proto, _, guards = steps[at]
+                proto, _, guards = nodes[at]
                 waiting += [*proto.input, *(condition for condition, _ in guards)]
-    return [step for at, step in enumerate(steps) if at in kept or not any(step[0].output)]
+    return [step for at, step in enumerate(nodes) if at in kept or not any(step[0].output)]
 
 
 def _mark_produced(node: Node, produced: set[str]) -> None:
@@ -410,7 +428,7 @@ def _newest_opset() -> int:
     return onnx.defs.onnx_opset_version()
 
 
-def _check(node: Node, proto: NodeProto, version: int) -> None:
+def _check_schema(node: Node, proto: NodeProto, version: int) -> None:
     """Check the number of inputs and the attributes by the schema of the node's own opset."""
     if not node.op:
         raise ModelError(f"node {quote_name(node.name)} has no operator")
@@ -441,13 +459,13 @@ def _attribute(node: Node, attribute: AttributeProto, folder: DataFolder | None)
     if kind == attribute.FLOAT:
         return float(attribute.f)
     if kind == attribute.STRING:
-        return _text(node, attribute.s)
+        return _decode_text(node, attribute.s)
     if kind == attribute.INTS:
         return tuple(attribute.ints)
     if kind == attribute.FLOATS:
         return tuple(attribute.floats)
     if kind == attribute.STRINGS:
-        return tuple(_text(node, s) for s in attribute.strings)
+        return tuple(_decode_text(node, s) for s in attribute.strings)
     if kind == attribute.TENSOR:
         return tensor_array(attribute.t, node.outputs[0] if node.outputs else node.name, folder)
     if kind in (attribute.GRAPH, attribute.GRAPHS):
@@ -460,14 +478,14 @@ def _attribute(node: Node, attribute: AttributeProto, folder: DataFolder | None)
     )
 
 
-def _text(node: Node, data: bytes) -> str:
+def _decode_text(node: Node, data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
         raise ModelError(f"{describe_node(node)}: an attribute is not UTF-8 text") from None
 
 
-def _sort(draft: GraphDraft) -> None:
+def _sort_nodes(draft: GraphDraft) -> None:
     """Sort topologically, as close to the file's order as possible; ModelError for a cycle."""
     waiting: dict[str, list[int]] = {}
     missing = [0] * len(draft.nodes)
@@ -502,7 +520,7 @@ def _sort(draft: GraphDraft) -> None:
     draft.guards = [draft.guards[at] for at in order]
 
 
-def _parameters(draft: GraphDraft) -> None:
+def _set_parameters(draft: GraphDraft) -> None:
     """Make float initializers and Constants that are weights parameters, in float32.
 
     A file doesn't declare which of them are trained; the statistics of BatchNormalizations become
@@ -523,7 +541,7 @@ def _parameters(draft: GraphDraft) -> None:
     for name, data in (*draft.constants.items(), *constants.items()):
         if not isinstance(data, np.ndarray) or data.dtype.kind != "f" or name not in weights:
             continue
-        if data.dtype in CAST_TO_FLOAT32:
+        if data.dtype in DTYPES_CAST_TO_FLOAT32:
             narrowed[str(data.dtype)] = None
             data = data.astype(np.float32)
         draft.constants[name] = data
@@ -543,17 +561,19 @@ def _parameters(draft: GraphDraft) -> None:
         draft.notes.append(f"weights stored as {kinds} are computed in float32")
 
 
-def _keys(draft: GraphDraft, aliases: Mapping[str, str], computed: Iterable[str]) -> list[Key]:
+def _make_keys(
+    draft: GraphDraft, aliases: Mapping[str, str], computed_values: Iterable[str]
+) -> list[ValueKey]:
     """The keys: inputs, every computed value under its own name, outputs.
 
     An output that is also an input has two keys with the file's name.
     """
-    live = {*computed, *draft.inputs}
+    live = {*computed_values, *draft.inputs}
     outputs = dict.fromkeys(draft.outputs)
-    keys = [Key(name, name, "input") for name in draft.inputs]
+    keys = [ValueKey(name, name, "input") for name in draft.inputs]
     for node in draft.nodes:
         for name in node.outputs:
             value = aliases.get(name, name)
             if name and name not in outputs and name not in draft.inputs and value in live:
-                keys.append(Key(name, value, "layer"))
-    return keys + [Key(name, aliases.get(name, name), "output") for name in outputs]
+                keys.append(ValueKey(name, value, "layer"))
+    return keys + [ValueKey(name, aliases.get(name, name), "output") for name in outputs]

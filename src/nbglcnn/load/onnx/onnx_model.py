@@ -17,26 +17,26 @@ from nbglcnn.load.model import (
     LoadResult,
     ValuesByKey,
     copy_arrays,
-    no_gradient_checks,
-    no_modules,
+    return_no_modules,
     return_state_dict,
+    skip_gradient_checks,
 )
 from nbglcnn.load.preprocessed_model import RawInputs, raw_inputs
 from nbglcnn.load.torch.isolation.process_state import load_lock
 
 if TYPE_CHECKING:
     from nbglcnn.load.onnx.model import PartialLoad, PythonOutputs
-    from nbglcnn.load.training import TrainingMode
+    from nbglcnn.load.training_mode import TrainingMode
 
 
 @dataclass(frozen=True, eq=False)
 class OnnxModel:
     """An ONNX model: a file's path, its bytes, or an onnx.ModelProto."""
 
-    source: Any
+    user_model: Any
 
     def __post_init__(self) -> None:
-        _check(self.source)
+        _check_model_type(self.user_model)
 
     @property
     def base_models(self) -> tuple[OnnxModel]:
@@ -44,23 +44,26 @@ class OnnxModel:
         return (self,)
 
     def load(
-        self, x: Any, known: ValuesByKey | None = None, load_base: BaseLoader | None = None
+        self,
+        x: Any,
+        collected_values: ValuesByKey | None = None,
+        load_base: BaseLoader | None = None,
     ) -> LoadResult:
         """Load the Graph and all its inputs; a model with static shapes needs no `x`."""
-        return self.load_base(x) if load_base is None else load_base(self, x, known)
+        return self.load_base(x) if load_base is None else load_base(self, x, collected_values)
 
     def load_base(self, x: Any) -> LoadResult:
         """Load the Graph and all its inputs; UnsupportedModel if a node is not supported."""
         from nbglcnn.load.onnx.model import load_onnx
 
         with load_lock():
-            return load_onnx(self.source, x)
+            return load_onnx(self.user_model, x)
 
     def raw_inputs(self, preprocess: Preprocess, x: Any) -> RawInputs:
         """Convert `x` to the inputs before a Preprocess: pictures, or zeros of its size."""
         from nbglcnn.load.onnx.model import input_specs
 
-        specs = input_specs(self.source)
+        specs = input_specs(self.user_model)
         if not specs:
             raise InputError("preprocess: the model has no inputs")
         drawn: Mapping[str, Any] | tuple[Any, ...] = ()
@@ -72,18 +75,20 @@ class OnnxModel:
             x, drawn = x[: len(specs)], x[len(specs) :]
         return raw_inputs(preprocess, x, specs, None, "the model", drawn)
 
-    def load_partial(self, x: Any, given: PythonOutputs = MappingProxyType({})) -> PartialLoad:
+    def load_partial(
+        self, x: Any, python_outputs: PythonOutputs = MappingProxyType({})
+    ) -> PartialLoad:
         """Load the supported nodes as a Graph; return the others with their errors.
 
-        Nodes whose outputs are in `given`, which maps them to reasons, are left to Python.
+        Nodes whose outputs are in `python_outputs`, which maps them to reasons, are left to Python.
         """
         from nbglcnn.load.onnx.model import load_partial
 
         with load_lock():
-            return load_partial(self.source, x, given)
+            return load_partial(self.user_model, x, python_outputs)
 
-    load_each_module = no_modules
-    check_gradients = no_gradient_checks
+    load_each_module = return_no_modules
+    check_gradients = skip_gradient_checks
     convert_state_dict = return_state_dict
     state_dict = copy_arrays
     state_dict_arrays = copy_arrays
@@ -101,16 +106,16 @@ class OnnxModel:
         """Write the model's own file with these weights."""
         from nbglcnn.load.onnx.write import write_onnx
 
-        return write_onnx(self.source, weights, path)
+        return write_onnx(self.user_model, weights, path)
 
     def training_mode(self) -> TrainingMode:
         """Return the model with its Dropouts replaced by products with 1."""
-        from nbglcnn.load.training import onnx_training_mode
+        from nbglcnn.load.training_mode import onnx_training_mode
 
         return onnx_training_mode(self)
 
 
-def _check(model: Any) -> None:
+def _check_model_type(model: Any) -> None:
     """Raise ModelError if it is not an ONNX model; the message says what to pass."""
     if isinstance(model, str | os.PathLike | bytes | bytearray | memoryview) or _is_proto(model):
         return

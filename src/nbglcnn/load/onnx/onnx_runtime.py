@@ -10,7 +10,7 @@ import numpy as np
 
 from nbglcnn.features.edits.replay import EMPTY_REPLAY, EditReplay
 from nbglcnn.graph import Array, Graph
-from nbglcnn.load.onnx.file import read_model, tensor_array
+from nbglcnn.load.onnx.model_file import read_model, tensor_array
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -22,10 +22,10 @@ def run_onnx_file(
     model: Any,
     graph: Graph,
     arrays: Sequence[Array],
-    names: Collection[str],
+    wanted_names: Collection[str],
     bends: EditReplay = EMPTY_REPLAY,
 ) -> dict[str, Array]:
-    """Compute those of `names` that an ONNX file's nodes produce, with the Graph's weights.
+    """Compute those of `wanted_names` that an ONNX file's nodes produce, with the Graph's weights.
 
     Only the nodes that the values depend on run. With `bends` the file runs up to the first edited
     value, whose edited array becomes a further input, and so on. Return {} if ONNX Runtime is not
@@ -48,10 +48,10 @@ def run_onnx_file(
         if name not in before:
             return {}
         overrides[name] = bends.apply(name, before[name])
-    wanted = [name for name in names if name in made and name not in overrides]
+    wanted = [name for name in wanted_names if name in made and name not in overrides]
     found = _run(proto, wanted, overrides)
     return (
-        found | {name: overrides[name] for name in bent if name in names}
+        found | {name: overrides[name] for name in bent if name in wanted_names}
         if found or bent
         else found
     )
@@ -85,7 +85,7 @@ def _copy_proto(source: ModelProto) -> ModelProto:
 
 
 def _run(
-    proto: ModelProto, names: Collection[str], overrides: Mapping[str, Array]
+    proto: ModelProto, wanted_names: Collection[str], overrides: Mapping[str, Array]
 ) -> dict[str, Array]:
     """Compute these values, with the arrays in `overrides` replacing values of the file.
 
@@ -107,8 +107,8 @@ def _run(
         for at, name in enumerate(node.output):
             if name in overrides:
                 node.output[at] = f"{name} before its edits"
-    outputs = {output.name: output for output in graph.output if output.name in names}
-    for name in names:
+    outputs = {output.name: output for output in graph.output if output.name in wanted_names}
+    for name in wanted_names:
         outputs.setdefault(name, onnx.ValueInfoProto(name=name))
     steps = ancestor_nodes(graph, outputs)
     if any(a.t.data_location == a.t.EXTERNAL for node in steps for a in node.attribute):

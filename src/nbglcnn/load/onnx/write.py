@@ -11,7 +11,7 @@ import numpy as np
 
 from nbglcnn.errors import ModelError
 from nbglcnn.graph import Array
-from nbglcnn.load.onnx.file import MAX_FILE, read_model, tensor_array
+from nbglcnn.load.onnx.model_file import MAX_FILE_BYTES, read_model, tensor_array
 
 
 def write_onnx(model: Any, weights: Mapping[str, Array], path: str | os.PathLike[str]) -> Path:
@@ -47,7 +47,7 @@ def write_onnx(model: Any, weights: Mapping[str, Array], path: str | os.PathLike
             tensor.CopyFrom(made)
         if outside:
             external.append(tensor)
-    if proto.ByteSize() > MAX_FILE - 2**20:
+    if proto.ByteSize() > MAX_FILE_BYTES - 2**20:
         external = [one for one in proto.graph.initializer if one.HasField("raw_data")]
     for tensor in external:
         set_external_data(tensor, location=beside)
@@ -66,14 +66,17 @@ def write_onnx(model: Any, weights: Mapping[str, Array], path: str | os.PathLike
     return target
 
 
-def _save_with_data(proto: Any, target: Path, beside: str) -> None:
+def _save_with_data(proto: Any, target: Path, data_file_name: str) -> None:
     import tempfile
 
     import onnx
 
     with tempfile.TemporaryDirectory(dir=target.absolute().parent, prefix=".nbglcnn") as folder:
         onnx.save_model(proto, str(Path(folder, target.name)))
-        for name in (beside, target.name):  # data first: the model file never exists without them
+        for name in (
+            data_file_name,
+            target.name,
+        ):  # data first: the model file never exists without them
             Path(folder, name).replace(target.with_name(name))
 
 
@@ -86,15 +89,18 @@ def _merge_changes(old: Array, new: Array) -> Array:
         return np.where(differs, new.astype(old.dtype), old) if differs.any() else old
 
 
-def _make_tensor(helper: Any, kind: int, array: Array, name: str) -> Any:
+def _make_tensor(helper: Any, element_type: int, array: Array, name: str) -> Any:
     """Make a tensor of the file's type; bfloat16 by hand, because numpy lacks it."""
     import onnx
 
-    if kind != onnx.TensorProto.BFLOAT16:
+    if element_type != onnx.TensorProto.BFLOAT16:
         return helper.from_array(np.ascontiguousarray(array), name)
     bits = np.ascontiguousarray(array, np.float32).view(np.uint32).astype(np.uint64)
     # Round to nearest, ties to even.
     rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
     return onnx.TensorProto(
-        name=name, data_type=kind, dims=array.shape, raw_data=rounded.astype("<u2").tobytes()
+        name=name,
+        data_type=element_type,
+        dims=array.shape,
+        raw_data=rounded.astype("<u2").tobytes(),
     )

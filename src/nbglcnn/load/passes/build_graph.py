@@ -6,34 +6,34 @@ from collections.abc import Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from nbglcnn.graph import Graph, Key, Node
+from nbglcnn.graph import Graph, Node, ValueKey
 from nbglcnn.load.draft import FoldState, GraphDraft
 
 
 def build_graph(
-    draft: GraphDraft, done: FoldState, nodes: tuple[Node, ...], keys: Sequence[Key]
+    draft: GraphDraft, fold_state: FoldState, nodes: tuple[Node, ...], keys: Sequence[ValueKey]
 ) -> Graph:
     """Build a Graph of the values that are still needed."""
     needed = dict.fromkeys(draft.inputs)
-    for node in (*done.folded_nodes, *nodes):
+    for node in (*fold_state.folded_nodes, *nodes):
         needed.update(dict.fromkeys((*node.inputs, *node.outputs)))
-    needed.update(dict.fromkeys(key.value for key in keys))
+    needed.update(dict.fromkeys(key.value_name for key in keys))
     needed.update(dict.fromkeys(draft.parameters.values()))
     needed.pop("", None)
     return Graph(
         name=draft.name,
         nodes=tuple(_make_names_unique(nodes)),
-        values=MappingProxyType({name: done.value(name) for name in needed}),
+        values=MappingProxyType({name: fold_state.make_value(name) for name in needed}),
         inputs=tuple(draft.inputs),
         outputs=tuple(draft.outputs),
         keys=tuple(keys),
         parameters=MappingProxyType(dict(draft.parameters)),
         buffers=frozenset(draft.buffers),
-        folded_nodes=tuple(done.folded_nodes),
-        source=draft.source,
+        folded_nodes=tuple(fold_state.folded_nodes),
+        framework=draft.framework,
         notes=tuple(draft.notes),
         constant_reads=draft.constant_reads,
-        classes=draft.classes,
+        class_names=draft.class_names,
     )
 
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Node
-from nbglcnn.load.bounds import MAX_GENERATED_ELEMENTS, validate_shape
 from nbglcnn.load.draft import FoldState, describe_node, float_list_attr, int_attr
 from nbglcnn.load.passes.einsum import einsum
 from nbglcnn.load.passes.fourier import decompose_dft
 from nbglcnn.load.passes.infer import check_arity, schema_of
 from nbglcnn.load.passes.node_builder import NodeBuilder
 from nbglcnn.load.passes.quantized import dequantize, quantize
+from nbglcnn.load.size_limits import MAX_GENERATED_ELEMENTS, validate_shape
 
 
 def decompose_node(node: Node, state: FoldState) -> list[Node]:
@@ -31,11 +31,11 @@ def _optional_input(node: Node, position: int) -> str:
     return node.inputs[position] if len(node.inputs) > position else ""
 
 
-def _require_constant(node: Node, position: int, what: str, state: FoldState) -> Array:
+def _require_constant(node: Node, position: int, input_label: str, state: FoldState) -> Array:
     data = state.constants.get(_optional_input(node, position))
     if data is None:
         raise UnsupportedOperator(
-            f"{describe_node(node)}: its {what} depends on the input; it must be constant"
+            f"{describe_node(node)}: its {input_label} depends on the input; it must be constant"
         )
     return data
 
@@ -118,7 +118,7 @@ def _affine_grid(node: Node, state: FoldState) -> list[Node]:
     pixels = steps.constant(np.stack([*places, np.ones_like(places[0])], -1), np.float32)
     turned = steps("Transpose", node.inputs[0], perm=(0, 2, 1))
     grid = steps("MatMul", pixels, turned)
-    steps.reshape(grid, (n, *sizes, len(sizes)), to=node.outputs[0])
+    steps.reshape(grid, (n, *sizes, len(sizes)), output_name=node.outputs[0])
     return steps.nodes
 
 

@@ -9,13 +9,13 @@ from math import prod
 
 from nbglcnn.errors import ModelError, UnsupportedOperator
 from nbglcnn.graph import Node
-from nbglcnn.load.bounds import validate_shape
 from nbglcnn.load.draft import FoldState, describe_node
 from nbglcnn.load.passes.node_builder import NodeBuilder
+from nbglcnn.load.size_limits import validate_shape
 
 Labels = tuple[str, ...]  # per dimension: letters; "..." gives numbers from the right
 
-_TERM = re.compile(r"([A-Za-z]*)(\.\.\.)?([A-Za-z]*)")
+_TERM_PATTERN = re.compile(r"([A-Za-z]*)(\.\.\.)?([A-Za-z]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class EinsumTerm:
 def einsum(node: Node, state: FoldState) -> list[Node]:
     """Return the nodes that compute the output."""
     steps = NodeBuilder(node, state)
-    operands, output, sizes = _read(node, state)
+    operands, output, sizes = _parse_equation(node, state)
     operands = [_drop_broadcast_dims(o, sizes, steps) for o in operands]
     found, *rest = operands
     for number, operand in enumerate(rest):
@@ -37,16 +37,18 @@ def einsum(node: Node, state: FoldState) -> list[Node]:
         found = _product(found, operand, later | set(output), sizes, steps)
     found = _sum_out(found, output, steps)
     turned = _permute(found, output, steps)
-    steps.reshape(turned, [sizes[name] for name in output], to=node.outputs[0])
+    steps.reshape(turned, [sizes[name] for name in output], output_name=node.outputs[0])
     return steps.nodes
 
 
-def _read(node: Node, state: FoldState) -> tuple[list[EinsumTerm], Labels, dict[str, int]]:
+def _parse_equation(
+    node: Node, state: FoldState
+) -> tuple[list[EinsumTerm], Labels, dict[str, int]]:
     """Parse the equation: the operands, the output's labels, and the size of each label."""
     text = re.sub(r"\s", "", str(node.attributes.get("equation", "")))
     given, arrow, wanted = text.partition("->")
     terms = given.split(",")
-    if len(terms) != len(node.inputs) or not all(map(_TERM.fullmatch, [*terms, wanted])):
+    if len(terms) != len(node.inputs) or not all(map(_TERM_PATTERN.fullmatch, [*terms, wanted])):
         raise ModelError(
             f"{describe_node(node)}: {text[:80]!r} is not an equation for {len(node.inputs)} inputs"
         )
@@ -73,7 +75,7 @@ def _read(node: Node, state: FoldState) -> tuple[list[EinsumTerm], Labels, dict[
         operands.append(EinsumTerm(value, labels))
     hidden = sorted((n for n in sizes if n.isdigit()), key=int, reverse=True)
     if arrow:
-        letters = _TERM.fullmatch(wanted)
+        letters = _TERM_PATTERN.fullmatch(wanted)
         assert letters is not None
         output = (*letters[1], *(hidden if letters[2] else ()), *letters[3])
     else:
@@ -87,30 +89,30 @@ def _read(node: Node, state: FoldState) -> tuple[list[EinsumTerm], Labels, dict[
 
 
 def _labels(term: str, rank: int) -> Labels:
-    found = _TERM.fullmatch(term)
+    found = _TERM_PATTERN.fullmatch(term)
     assert found is not None
     hidden = range(rank - len(found[1]) - len(found[3]) if found[2] else 0)
     return (*found[1], *map(str, reversed(hidden)), *found[3])
 
 
 def _drop_broadcast_dims(
-    operand: EinsumTerm, sizes: dict[str, int], steps: NodeBuilder
+    operand: EinsumTerm, sizes: dict[str, int], builder: NodeBuilder
 ) -> EinsumTerm:
     """Remove dimensions of size 1 that broadcast against other operands."""
-    shape = steps.state.shape(operand.value)
+    shape = builder.state.shape(operand.value)
     kept = [k for k, name in enumerate(operand.labels) if shape[k] == sizes[name]]
     if len(kept) == len(shape):
         return operand
-    value = steps.reshape(operand.value, [shape[k] for k in kept])
+    value = builder.reshape(operand.value, [shape[k] for k in kept])
     return EinsumTerm(value, tuple(operand.labels[k] for k in kept))
 
 
 def _product(
-    a: EinsumTerm, b: EinsumTerm, needed: set[str], sizes: dict[str, int], steps: NodeBuilder
+    a: EinsumTerm, b: EinsumTerm, needed: set[str], sizes: dict[str, int], builder: NodeBuilder
 ) -> EinsumTerm:
     """Multiply two operands, and sum over the labels that aren't needed any more."""
-    a = _sum_out(a, needed | set(b.labels), steps)
-    b = _sum_out(b, needed | set(a.labels), steps)
+    a = _sum_out(a, needed | set(b.labels), builder)
+    b = _sum_out(b, needed | set(a.labels), builder)
     shared = [name for name in a.labels if name in b.labels]
     both = tuple(name for name in shared if name in needed)
     inner = tuple(name for name in shared if name not in needed)
@@ -118,27 +120,27 @@ def _product(
     right = tuple(name for name in b.labels if name not in shared)
 
     def sized(operand: EinsumTerm, *order: Labels) -> str:
-        turned = _permute(operand, sum(order, ()), steps)
-        return steps.reshape(turned, [prod(sizes[n] for n in group) for group in order])
+        turned = _permute(operand, sum(order, ()), builder)
+        return builder.reshape(turned, [prod(sizes[n] for n in group) for group in order])
 
     first, second = sized(a, both, left, inner), sized(b, both, inner, right)
-    value = steps("MatMul" if inner else "Mul", first, second)
+    value = builder("MatMul" if inner else "Mul", first, second)
     labels = (*both, *left, *right)
-    shape = validate_shape(describe_node(steps.node), [sizes[name] for name in labels])
-    return EinsumTerm(steps.reshape(value, shape), labels)
+    shape = validate_shape(describe_node(builder.node), [sizes[name] for name in labels])
+    return EinsumTerm(builder.reshape(value, shape), labels)
 
 
-def _sum_out(operand: EinsumTerm, needed: Iterable[str], steps: NodeBuilder) -> EinsumTerm:
+def _sum_out(operand: EinsumTerm, needed: Iterable[str], builder: NodeBuilder) -> EinsumTerm:
     kept = set(needed)
     axes = [k for k, name in enumerate(operand.labels) if name not in kept]
     if not axes:
         return operand
-    value = steps("ReduceSum", operand.value, steps.constant(axes), keepdims=0)
+    value = builder("ReduceSum", operand.value, builder.constant(axes), keepdims=0)
     return EinsumTerm(value, tuple(name for name in operand.labels if name in kept))
 
 
-def _permute(operand: EinsumTerm, order: Sequence[str], steps: NodeBuilder) -> str:
+def _permute(operand: EinsumTerm, order: Sequence[str], builder: NodeBuilder) -> str:
     permutation = tuple(operand.labels.index(name) for name in order)
     if permutation == tuple(range(len(permutation))):
         return operand.value
-    return steps("Transpose", operand.value, perm=permutation)
+    return builder("Transpose", operand.value, perm=permutation)

@@ -12,15 +12,30 @@ import numpy as np
 from nbglcnn.errors import ModelError, NbglcnnError, UnsupportedOperator
 from nbglcnn.features.edits import replay
 from nbglcnn.graph import Array, Graph, Node
-from nbglcnn.load.bounds import quote_name, validate_shape
 from nbglcnn.load.draft import describe_node, float_list_attr, int_attr
 from nbglcnn.load.passes.adaptive_pools import ADAPTIVE_POOLS, compute_pool
 from nbglcnn.load.passes.infer import element_type, opset_of, to_proto
 from nbglcnn.load.passes.linear_algebra import CUSTOM_DOMAIN, compute_linear_algebra
+from nbglcnn.load.size_limits import quote_name, validate_shape
 
 # Inputs that must be lists: onnx.reference doesn't accept a scalar.
-FIRST_LIST_INPUT = {"Squeeze": 1, "Unsqueeze": 1, "Reshape": 1, "Slice": 1, "Expand": 1, "Tile": 1}
-POOL = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "storage_order", "strides")
+FIRST_LIST_INPUT_INDEX = {
+    "Squeeze": 1,
+    "Unsqueeze": 1,
+    "Reshape": 1,
+    "Slice": 1,
+    "Expand": 1,
+    "Tile": 1,
+}
+POOL_ATTRIBUTES = (
+    "auto_pad",
+    "ceil_mode",
+    "dilations",
+    "kernel_shape",
+    "pads",
+    "storage_order",
+    "strides",
+)
 
 
 def evaluate(node: Node, values: Mapping[str, Array]) -> dict[str, Array]:
@@ -32,7 +47,7 @@ def evaluate(node: Node, values: Mapping[str, Array]) -> dict[str, Array]:
         node = replace(own, inputs=node.inputs, outputs=node.outputs)
     inputs = [values[i] if i else None for i in node.inputs]
     try:
-        results = _results(node, inputs)
+        results = _compute_outputs(node, inputs)
     except NbglcnnError:
         raise
     except Exception as error:
@@ -49,8 +64,8 @@ def evaluate(node: Node, values: Mapping[str, Array]) -> dict[str, Array]:
     return arrays
 
 
-def _results(node: Node, inputs: Sequence[Array | None]) -> Sequence[Any]:
-    if node.domain == replay.DOMAIN and inputs[0] is not None:
+def _compute_outputs(node: Node, inputs: Sequence[Array | None]) -> Sequence[Any]:
+    if node.domain == replay.EDIT_NODE_DOMAIN and inputs[0] is not None:
         return [replay.evaluate_bend_node(node, inputs[0])]
     if node.domain == CUSTOM_DOMAIN and node.op in ADAPTIVE_POOLS and inputs[0] is not None:
         return compute_pool(node, inputs[0])
@@ -78,7 +93,7 @@ def _results(node: Node, inputs: Sequence[Array | None]) -> Sequence[Any]:
             first, inputs[1], inputs[3] if len(inputs) > 3 else None
         )
         inputs = [first, pads, *inputs[2:3], *([axes] if axes is not None else [])]
-    lists = range(FIRST_LIST_INPUT.get(node.op, len(inputs)), len(inputs))
+    lists = range(FIRST_LIST_INPUT_INDEX.get(node.op, len(inputs)), len(inputs))
     inputs = [
         np.atleast_1d(array)
         if array is not None and (k in lists or (node.op == "Pad" and k in (1, 3)))
@@ -97,7 +112,7 @@ def _results(node: Node, inputs: Sequence[Array | None]) -> Sequence[Any]:
         node = _with_pads(node, first.shape[2:])
     from onnx.reference import ReferenceEvaluator
 
-    implementation, proto = _implementation(node.op, opset_of(node)), to_proto(node)
+    implementation, proto = _load_reference_operator(node.op, opset_of(node)), to_proto(node)
     with np.errstate(all="ignore"):
         if implementation is None:
             return _by_function_body(node, inputs)
@@ -113,7 +128,7 @@ def _results(node: Node, inputs: Sequence[Array | None]) -> Sequence[Any]:
         if node.op == "MaxPool" and len(node.outputs) > 1:
             # Its method for stride 1 counts indices in the output's plane; `_max_pool` is always
             # right.
-            settings = {name: getattr(runner, name) for name in POOL}
+            settings = {name: getattr(runner, name) for name in POOL_ATTRIBUTES}
             return list(runner._max_pool(first, **settings))
         return list(runner.run(*inputs))
 
@@ -232,12 +247,12 @@ def _gather_elements(x: Array, indices: Array, axis: int) -> Array:
     return np.take_along_axis(x, indices % max(size, 1), axis)
 
 
-def _gather_nd(x: Array, indices: Array, batch: int) -> Array:
+def _gather_nd(x: Array, indices: Array, batch_dims: int) -> Array:
     """GatherND by NumPy: onnx.reference takes microseconds per row."""
-    behind = (1,) * (indices.ndim - 1 - batch)
+    behind = (1,) * (indices.ndim - 1 - batch_dims)
     images = [
         index.reshape(*index.shape, *behind)
-        for index in np.ogrid[tuple(map(slice, x.shape[:batch]))]
+        for index in np.ogrid[tuple(map(slice, x.shape[:batch_dims]))]
     ]
     return np.asarray(x[(*images, *np.moveaxis(indices, -1, 0))])
 
@@ -255,7 +270,7 @@ def _crop_negative_pads(
 
 
 @functools.cache
-def _implementation(op: str, version: int) -> Any:
+def _load_reference_operator(op: str, version: int) -> Any:
     from onnx.reference.ops import load_op
 
     try:

@@ -11,13 +11,12 @@ import numpy as np
 
 from nbglcnn.errors import ModelError, NbglcnnError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Node
-from nbglcnn.load.bounds import MAX_FOLDED_BYTES, quote_name
 from nbglcnn.load.draft import (
-    CAST_TO_FLOAT32,
+    DTYPES_CAST_TO_FLOAT32,
     FLOAT32,
     HALF,
     OPSET,
-    DependsOnUnsupported,
+    DependsOnUnsupportedError,
     FoldState,
     GraphDraft,
     describe_node,
@@ -28,18 +27,19 @@ from nbglcnn.load.passes.evaluate import evaluate
 from nbglcnn.load.passes.infer import element_type, infer, numpy_type
 from nbglcnn.load.passes.linear_algebra import CUSTOM_DOMAIN, LINEAR_ALGEBRA_RULES
 from nbglcnn.load.passes.rewrite import rewrite_node
+from nbglcnn.load.size_limits import MAX_FOLDED_BYTES, quote_name
 
-NOISE: dict[str, Distribution] = {
+NOISE_DISTRIBUTIONS: dict[str, Distribution] = {
     "RandomNormal": "normal",
     "RandomNormalLike": "normal",
     "RandomUniform": "uniform",
     "RandomUniformLike": "uniform",
 }
-RANDOM = {*NOISE, "Bernoulli", "Multinomial"}
-INTEGER_HINT = (
+RANDOM_OPERATORS = {*NOISE_DISTRIBUTIONS, "Bernoulli", "Multinomial"}
+INTEGER_OVERFLOW_HINT = (
     "; compute it in another type, as x.to(torch.int64) or x.float(), which never wraps around"
 )
-FLOAT = 1  # onnx.TensorProto.FLOAT
+ONNX_FLOAT = 1  # onnx.TensorProto.FLOAT
 MAX_NOISE_ELEMENTS = 2**22  # noise numbers per file: a small file may request terabytes
 # Operators with a cost proportional to input and output size; others fold only if small.
 CHEAP_OPERATORS = frozenset(
@@ -53,26 +53,26 @@ CHEAP_OPERATORS = frozenset(
     GatherND LogSoftmax LayerNormalization LeakyRelu Elu Erf Gelu HardSigmoid HardSwish
     """.split()  # noqa: SIM905
 )
-FREE_OPERATORS = ("Constant", "ConstantOfShape", "Expand")  # results are views
-MAX_PRODUCTS = 2**28  # MACs in a folded matrix product: 0.1 s
-MAX_TAPS = 2**27  # MACs in a folded convolution of two kernels: 0.5 s
+VIEW_OPERATORS = ("Constant", "ConstantOfShape", "Expand")  # results are views
+MAX_FOLDED_MATMUL_MACS = 2**28  # MACs in a folded matrix product: 0.1 s
+MAX_FOLDED_CONV_MACS = 2**27  # MACs in a folded convolution of two kernels: 0.5 s
 MAX_COSTLY_ELEMENTS = 2**16  # elements in and out, for folding any other operator
 
 
-def simplify(draft: GraphDraft) -> FoldState:
+def fold_draft(draft: GraphDraft) -> FoldState:
     """Fold constants, remove aliases, and infer a concrete shape for every value."""
     state = FoldState(
         draft, constants=dict(draft.constants), derived_constants=set(draft.parameters.values())
     )
     # The folding budget grows with the file, so that a large file may derive weights from its
     # weights.
-    state.fold_budget = MAX_FOLDED_BYTES + 4 * sum(c.nbytes for c in draft.constants.values())
+    state.fold_budget_bytes = MAX_FOLDED_BYTES + 4 * sum(c.nbytes for c in draft.constants.values())
     for name, (shape, dtype) in draft.inputs.items():
         state.shapes[name], state.dtypes[name] = shape, dtype
     for position, original in enumerate(draft.nodes):
         draft.current_module = original.module
         try:
-            _simplify(position, original, state)
+            _simplify_node(position, original, state)
         except UnsupportedModel as error:
             draft.mark_unsupported(original, error)
         except ModelError as error:
@@ -82,7 +82,7 @@ def simplify(draft: GraphDraft) -> FoldState:
                 f"{draft.describe_source(original.outputs[0])} cannot be translated to ONNX: "
                 f"{error}"
                 + (
-                    INTEGER_HINT
+                    INTEGER_OVERFLOW_HINT
                     if re.search(r"unsupported type: tensor\(u?int", str(error))
                     else ""
                 )
@@ -97,20 +97,20 @@ def simplify(draft: GraphDraft) -> FoldState:
     return state
 
 
-def _simplify(position: int, original: Node, state: FoldState) -> None:
+def _simplify_node(position: int, original: Node, state: FoldState) -> None:
     """Simplify one node of a GraphDraft."""
     draft = state.draft
     guards = draft.guards[position] if draft.guards else ()
     if draft.unsupported_nodes is not None and any(
         state.resolve(c) not in state.constants for c, _ in guards
     ):
-        raise DependsOnUnsupported("unknown: inside an If branch that cannot run")
+        raise DependsOnUnsupportedError("unknown: inside an If branch that cannot run")
     if not all(_is_branch_taken(*guard, state) for guard in guards):
         return
     if lost := draft.unavailable_values.intersection(original.inputs):
         if original.op == "If" and original.inputs[0] not in lost:
             _is_branch_taken(original.inputs[0], True, state)
-        raise DependsOnUnsupported(
+        raise DependsOnUnsupportedError(
             f"unknown: its input {quote_name(min(lost))} comes from a node that cannot run"
         )
     if original.op == "If" and not original.domain:
@@ -127,13 +127,13 @@ def _simplify(position: int, original: Node, state: FoldState) -> None:
             shape, dtype = draft.declared_types[name]
             state.shapes[name], state.dtypes[name] = (
                 shape,
-                FLOAT32 if dtype in CAST_TO_FLOAT32 else dtype,
+                FLOAT32 if dtype in DTYPES_CAST_TO_FLOAT32 else dtype,
             )
         state.nodes.append((position, _without_sequences(node, state)))
         return
     for step in _rewrite_node(node, draft.opsets[position] if draft.opsets else OPSET, state):
         step = replace(step, inputs=tuple(state.resolve(i) for i in step.inputs))
-        _simplify_step(step, position, state)
+        _fold_or_keep(step, position, state)
 
 
 def _without_sequences(node: Node, state: FoldState) -> Node:
@@ -203,8 +203,8 @@ def _rewrite_node(node: Node, version: int, state: FoldState) -> list[Node]:
         ) from error
 
 
-def _simplify_step(node: Node, position: int, state: FoldState) -> None:
-    same = _alias(node, state)
+def _fold_or_keep(node: Node, position: int, state: FoldState) -> None:
+    same = _aliased_input(node, state)
     if same is not None:
         name = node.outputs[0]
         if name not in state.draft.preserved_aliases or same not in state.shapes:
@@ -215,7 +215,7 @@ def _simplify_step(node: Node, position: int, state: FoldState) -> None:
         state.nodes.append((position, node))
     elif node.op in ("Shape", "Size") and len(node.inputs) == 1 and node.inputs[0]:
         state.constants[node.outputs[0]] = _shape_of(node, state)
-    elif _foldable(node, state):
+    elif _is_foldable(node, state):
         _fold(node, state)
     else:
         node = replace(node, inputs=tuple(_cast_to_float32(i, state) for i in node.inputs))
@@ -228,29 +228,33 @@ def _simplify_step(node: Node, position: int, state: FoldState) -> None:
 def _make_noise_input(node: Node, state: FoldState) -> bool:
     """Turn a random node into a noise input and store its default; return whether it was done."""
     draft, name = state.draft, node.outputs[0]
-    if node.op not in NOISE or node.domain or name not in draft.noise_candidates:
+    if node.op not in NOISE_DISTRIBUTIONS or node.domain or name not in draft.noise_candidates:
         return False
-    kind, shape = NOISE[node.op], state.shapes[name]
-    count = prod(shape) + sum(array.size for array in draft.noise.values())
-    if int_attr(node, "dtype", FLOAT) != FLOAT or not prod(shape) or count > MAX_NOISE_ELEMENTS:
+    kind, shape = NOISE_DISTRIBUTIONS[node.op], state.shapes[name]
+    count = prod(shape) + sum(array.size for array in draft.noise_defaults.values())
+    if (
+        int_attr(node, "dtype", ONNX_FLOAT) != ONNX_FLOAT
+        or not prod(shape)
+        or count > MAX_NOISE_ELEMENTS
+    ):
         return False
     first, second = ("mean", "scale") if kind == "normal" else ("low", "high")
-    low, high = (_number(node, n, k) for n, k in ((first, 0.0), (second, 1.0)))
+    low, high = (_float_attribute(node, n, k) for n, k in ((first, 0.0), (second, 1.0)))
     drawn = draw_noise(draft.generator, kind, shape)
     scale = high if kind == "normal" else high - low
     with np.errstate(over="ignore", invalid="ignore"):
-        draft.noise[name] = drawn * np.float32(scale) + np.float32(low)
+        draft.noise_defaults[name] = drawn * np.float32(scale) + np.float32(low)
     return True
 
 
-def _number(node: Node, name: str, default: float) -> float:
+def _float_attribute(node: Node, name: str, default: float) -> float:
     value = node.attributes.get(name, default)
     if not isinstance(value, int | float):
         raise ModelError(f"{describe_node(node)}: attribute {name} is a {type(value).__name__}")
     return float(value)
 
 
-def _alias(node: Node, state: FoldState) -> str | None:
+def _aliased_input(node: Node, state: FoldState) -> str | None:
     """The input that the node's output always equals, or None."""
     first = node.inputs[0] if node.inputs else ""
     if not first:
@@ -263,7 +267,10 @@ def _alias(node: Node, state: FoldState) -> str | None:
         found, wanted = state.dtype(first), numpy_type(int_attr(node, "to", 1))
         if found == wanted:
             return first
-        if first not in state.constants and {found, wanted} <= {*CAST_TO_FLOAT32, FLOAT32} - {HALF}:
+        if first not in state.constants and {found, wanted} <= {
+            *DTYPES_CAST_TO_FLOAT32,
+            FLOAT32,
+        } - {HALF}:
             return first
     return None
 
@@ -276,7 +283,7 @@ def _shape_of(node: Node, state: FoldState) -> Array:
     return np.array(shape[start:end], np.int64)
 
 
-def _foldable(node: Node, state: FoldState) -> bool:
+def _is_foldable(node: Node, state: FoldState) -> bool:
     """Whether to fold the node; expensive nodes run on the GPU even with constant inputs."""
     known = all(not i or i in state.constants for i in node.inputs)
     if node.domain == CUSTOM_DOMAIN and node.op in LINEAR_ALGEBRA_RULES and not known:
@@ -284,20 +291,20 @@ def _foldable(node: Node, state: FoldState) -> bool:
             f"{describe_node(node)}: linear algebra of values that depend on the input is not "
             "supported; of weights alone it is computed at load time"
         )
-    if node.op in RANDOM or not known:
+    if node.op in RANDOM_OPERATORS or not known:
         return False
-    if node.domain == CUSTOM_DOMAIN or node.op in FREE_OPERATORS:
+    if node.domain == CUSTOM_DOMAIN or node.op in VIEW_OPERATORS:
         return True
     if node.op in CHEAP_OPERATORS:
-        return state.folded_bytes + infer(node, state) <= state.fold_budget
+        return state.folded_bytes + infer(node, state) <= state.fold_budget_bytes
     arrays = [state.constants[i] for i in node.inputs if i]
     if node.op in ("MatMul", "Gemm"):
         inner = arrays[0].shape[-1] if arrays[0].ndim else 1
         infer(node, state)
-        return prod(state.shapes[node.outputs[0]]) * inner <= MAX_PRODUCTS
+        return prod(state.shapes[node.outputs[0]]) * inner <= MAX_FOLDED_MATMUL_MACS
     if node.op == "Conv" and infer(node, state) <= sum(array.nbytes for array in arrays):
         taps = prod(arrays[1].shape[1:])  # of kernel-by-kernel convolutions; pictures would grow
-        return prod(state.shapes[node.outputs[0]]) * taps <= MAX_TAPS
+        return prod(state.shapes[node.outputs[0]]) * taps <= MAX_FOLDED_CONV_MACS
     if sum(array.size for array in arrays) > MAX_COSTLY_ELEMENTS:
         return False
     return infer(node, state) <= MAX_COSTLY_ELEMENTS * 4
@@ -306,7 +313,7 @@ def _foldable(node: Node, state: FoldState) -> bool:
 def _fold(node: Node, state: FoldState) -> None:
     if node.domain == CUSTOM_DOMAIN:
         state.folded_bytes += sum(state.constants[i].nbytes for i in node.inputs if i)
-    elif node.op not in FREE_OPERATORS:
+    elif node.op not in VIEW_OPERATORS:
         state.folded_bytes += infer(node, state)
     results = evaluate(node, state.constants)
     for name, array in results.items():
@@ -319,7 +326,7 @@ def _fold(node: Node, state: FoldState) -> None:
 def _cast_to_float32(name: str, state: FoldState) -> str:
     """A float32 copy of a float64 or float16 constant, for a run-time node."""
     data = state.constants.get(name)
-    if data is None or data.dtype not in CAST_TO_FLOAT32:
+    if data is None or data.dtype not in DTYPES_CAST_TO_FLOAT32:
         return name
     node = Node(name, "Cast", (name,), (f"{name}.float32",), {"to": element_type(FLOAT32)})
     if node.outputs[0] not in state.constants:

@@ -12,9 +12,9 @@ import numpy as np
 
 from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Node
-from nbglcnn.load.bounds import MAX_GENERATED_ELEMENTS
 from nbglcnn.load.draft import FoldState, describe_node, int_attr
 from nbglcnn.load.passes.node_builder import NodeBuilder
+from nbglcnn.load.size_limits import MAX_GENERATED_ELEMENTS
 
 
 def decompose_dft(node: Node, state: FoldState) -> list[Node]:
@@ -60,12 +60,12 @@ def decompose_dft(node: Node, state: FoldState) -> list[Node]:
         x = steps("Transpose", x, perm=(*others, axis, rank - 1))
     sizes = [shape[k] for k in others]
     rows = steps.reshape(x, (prod(sizes), read * parts))
-    matrix = _matrix(length, read, written, inverse=inverse, halves=inverse and onesided)
+    matrix = _dft_matrix(length, read, written, inverse=inverse, halves=inverse and onesided)
     chosen = np.ascontiguousarray(matrix[:, :parts, :, :columns])
     factors = steps.constant(chosen.reshape(read * parts, written * columns), np.float32)
     product = steps("MatMul", rows, factors)
     if axis == rank - 2:
-        steps.reshape(product, (*sizes, written, columns), to=node.outputs[0])
+        steps.reshape(product, (*sizes, written, columns), output_name=node.outputs[0])
         return steps.nodes
     found = steps.reshape(product, (*sizes, written, columns))
     back = [*range(axis), rank - 2, *range(axis, rank - 2), rank - 1]
@@ -86,18 +86,22 @@ def _constant(node: Node, position: int, default: int, state: FoldState) -> int:
     return int(data.reshape(-1)[0])
 
 
-def _matrix(length: int, read: int, written: int, *, inverse: bool, halves: bool) -> Array:
+def _dft_matrix(
+    length: int, input_count: int, output_count: int, *, inverse: bool, halves: bool
+) -> Array:
     """The DFT matrix from (n, real or imaginary part) to (k, part), shape (n, part, k, part).
 
     With `halves` the input is one half of a symmetric spectrum, so mirrored numbers count twice.
     """
     # The index is reduced modulo the length first: cosines of large angles are less precise.
-    angle = 2 * np.pi / length * (np.arange(read)[:, None] * np.arange(written) % length)
+    angle = (
+        2 * np.pi / length * (np.arange(input_count)[:, None] * np.arange(output_count) % length)
+    )
     cos, sin = np.cos(angle), np.sin(angle) if inverse else -np.sin(angle)
     found = np.stack([np.stack([cos, sin], -1), np.stack([-sin, cos], -1)], 1)
     if inverse:
         found /= length
     if halves:
-        mirrored = (np.arange(read) > 0) & (2 * np.arange(read) != length)
+        mirrored = (np.arange(input_count) > 0) & (2 * np.arange(input_count) != length)
         found[mirrored] *= 2
     return np.asarray(found)

@@ -9,19 +9,19 @@ import numpy as np
 
 from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import PADDING_IDX, Node, attribute_values
-from nbglcnn.load.bounds import quote_name, validate_shape
 from nbglcnn.load.draft import (
-    CAST_TO_FLOAT32,
+    DTYPES_CAST_TO_FLOAT32,
     FLOAT32,
     OPSET,
     FoldState,
-    UnknownOutput,
+    UnknownOutputError,
     describe_node,
     float_list_attr,
     int_attr,
 )
 from nbglcnn.load.passes.adaptive_pools import ADAPTIVE_POOLS, output_size, output_types
 from nbglcnn.load.passes.linear_algebra import CUSTOM_DOMAIN
+from nbglcnn.load.size_limits import quote_name, validate_shape
 
 MAX_SHAPE_ELEMENTS = 4096  # elements of an integer constant passed to shape inference
 
@@ -55,11 +55,11 @@ def infer(node: Node, state: FoldState) -> int:
         dtype = dtype or (declared[1] if declared is not None else FLOAT32)
         shape = state.draft.shapes.get(name, _drop_last_window(node, shape, state))
         if shape is None and node.op in RECURRENT:
-            raise UnknownOutput(
+            raise UnknownOutputError(
                 f"{describe_node(node)}: recurrent layers are not supported (docs/operators.md)"
             )
         if shape is None:
-            raise UnknownOutput(
+            raise UnknownOutputError(
                 f"{describe_node(node)}: the shape of its output {quote_name(name)} depends on "
                 "the input's values, so it is unknown before the network runs"
             )
@@ -72,7 +72,7 @@ def infer(node: Node, state: FoldState) -> int:
             )
         total += size
         state.shapes[name] = shape
-        state.dtypes[name] = FLOAT32 if dtype in CAST_TO_FLOAT32 else dtype
+        state.dtypes[name] = FLOAT32 if dtype in DTYPES_CAST_TO_FLOAT32 else dtype
     return total
 
 
@@ -114,8 +114,8 @@ def _infer_by_onnx(node: Node, state: FoldState) -> InferredTypes:
     schema = schema_of(node.op, node.domain, version)
     check_arity(node, schema)
     if any(name in state.sequences for name in node.inputs):
-        raise UnknownOutput(f"{describe_node(node)}: takes a sequence of tensors")
-    _check_numbers(node, state)
+        raise UnknownOutputError(f"{describe_node(node)}: takes a sequence of tensors")
+    _check_int32_attributes(node, state)
     if node.op in ("Conv", "ConvTranspose"):
         _check_groups(node, state)
     if node.op == "Split":
@@ -157,7 +157,7 @@ def _infer_by_onnx(node: Node, state: FoldState) -> InferredTypes:
     return found
 
 
-def _check_numbers(node: Node, state: FoldState) -> None:
+def _check_int32_attributes(node: Node, state: FoldState) -> None:
     """Raise ModelError for attributes that onnx's C++ code truncates to 32-bit indices."""
     for name, value in node.attributes.items():
         if any(

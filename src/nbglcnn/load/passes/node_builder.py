@@ -32,14 +32,14 @@ class NodeBuilder:
         name = f"{self.node.outputs[0]}.constant{len(self.nodes)}"
         return self.state.add_constant(name, np.array(data, dtype))
 
-    def reshape(self, value: str, shape: Sequence[int], to: str = "") -> str:
+    def reshape(self, value: str, shape: Sequence[int], output_name: str = "") -> str:
         """Reshape a value; return the name of the result."""
-        return self("Reshape", value, self.constant(shape), to=to)
+        return self("Reshape", value, self.constant(shape), to=output_name)
 
-    def cast(self, value: str, element: int, out: str = "") -> str:
-        """Cast a value to the ONNX element type `element`; return the name of the result."""
-        name = out or f"{self.node.outputs[0]}.cast{len(self.nodes)}"
-        attributes: dict[str, Attribute] = {"to": element}
+    def cast(self, value: str, onnx_type: int, output_name: str = "") -> str:
+        """Cast a value to the ONNX element type `onnx_type`; return the name of the result."""
+        name = output_name or f"{self.node.outputs[0]}.cast{len(self.nodes)}"
+        attributes: dict[str, Attribute] = {"to": onnx_type}
         step = replace(
             self.node, op="Cast", inputs=(value,), outputs=(name,), attributes=attributes
         )

@@ -28,7 +28,7 @@ def quantize(node: Node, state: FoldState) -> list[Node]:
     info = np.iinfo(dtype)
     bounds = (steps.constant(info.min, np.float32), steps.constant(info.max, np.float32))
     value = steps("Clip", value, *bounds)
-    steps.cast(value, element_type(dtype), out=node.outputs[0])
+    steps.cast(value, element_type(dtype), output_name=node.outputs[0])
     return steps.nodes
 
 
@@ -46,18 +46,18 @@ def _zero_point(node: Node) -> str:
     return node.inputs[2] if len(node.inputs) > 2 else ""
 
 
-def _as_float(steps: NodeBuilder, value: str) -> str:
-    return steps.cast(value, element_type(FLOAT32))
+def _as_float(builder: NodeBuilder, value: str) -> str:
+    return builder.cast(value, element_type(FLOAT32))
 
 
-def _to_broadcastable(steps: NodeBuilder, name: str) -> str:
+def _to_broadcastable(builder: NodeBuilder, name: str) -> str:
     """Reshape a scale or zero point to broadcast: one number, or one per index along `axis`."""
-    node, state = steps.node, steps.state
+    node, state = builder.node, builder.state
     shape, rank = state.shape(name), len(state.shape(node.inputs[0]))
     if int_attr(node, "block_size", 0):
         raise UnsupportedOperator(f"{describe_node(node)}: in blocks (block_size)")
     if len(shape) == 0 or shape == (1,):
-        return steps.reshape(name, ()) if shape else name
+        return builder.reshape(name, ()) if shape else name
     axis = int_attr(node, "axis", 1)
     axis += rank if axis < 0 else 0
     if len(shape) != 1 or not 0 <= axis < rank or state.shape(node.inputs[0])[axis] != shape[0]:
@@ -65,4 +65,4 @@ def _to_broadcastable(steps: NodeBuilder, name: str) -> str:
             f"{describe_node(node)}: a scale or zero point of {list(shape)} along axis {axis} of "
             f"{list(state.shape(node.inputs[0]))}"
         )
-    return steps.reshape(name, (*shape, *[1] * (rank - 1 - axis)))
+    return builder.reshape(name, (*shape, *[1] * (rank - 1 - axis)))

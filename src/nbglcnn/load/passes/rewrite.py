@@ -10,10 +10,10 @@ import numpy as np
 
 from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Attribute, Node
-from nbglcnn.load.bounds import MAX_NODES
 from nbglcnn.load.draft import FoldState, TensorSequence, describe_node, float_list_attr, int_attr
 from nbglcnn.load.passes.decompose import decompose_node
 from nbglcnn.load.passes.infer import check_arity, element_type, schema_of
+from nbglcnn.load.size_limits import MAX_NODES
 
 RewriteRule = Callable[[Node, FoldState], list[Node]]
 # Inputs that are shapes, for operators that loading rewrites or folds, so that they have no record.
@@ -52,8 +52,10 @@ def _with_inputs(node: Node, inputs: tuple[str, ...], **attributes: Attribute | 
     return replace(node, inputs=inputs, attributes=kept)
 
 
-def _add_constant(node: Node, state: FoldState, what: str, data: Any, dtype: Any = np.int64) -> str:
-    return state.add_constant(f"{node.outputs[0]}.{what}", np.array(data, dtype))
+def _add_constant(
+    node: Node, state: FoldState, suffix: str, data: Any, dtype: Any = np.int64
+) -> str:
+    return state.add_constant(f"{node.outputs[0]}.{suffix}", np.array(data, dtype))
 
 
 # Sequences
@@ -373,8 +375,8 @@ def _fourier(node: Node, state: FoldState) -> list[Node]:
     return [_with_inputs(node, (node.inputs[0], length, axis), axis=None)]
 
 
-_AXES = _attributes_to_inputs(("axes", np.int64))
-_REDUCES = ["Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare"]
+_AXES_TO_INPUT = _attributes_to_inputs(("axes", np.int64))
+_REDUCE_SUFFIXES = ["Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare"]
 
 # Per operator: (opset before which the rule applies, rule), oldest first.
 UPGRADES: dict[str, tuple[tuple[int, RewriteRule], ...]] = {
@@ -398,10 +400,10 @@ UPGRADES: dict[str, tuple[tuple[int, RewriteRule], ...]] = {
     "Slice": ((10, _slice),),
     "Softmax": ((13, _flat_softmax),),
     "Split": ((18, _split),),
-    "Squeeze": ((13, _AXES),),
+    "Squeeze": ((13, _AXES_TO_INPUT),),
     "TopK": ((10, _top_k),),
-    "Unsqueeze": ((13, _AXES),),
+    "Unsqueeze": ((13, _AXES_TO_INPUT),),
     "Upsample": ((99, _resize),),
-    "ReduceSum": ((13, _AXES),),
-    **{f"Reduce{name}": ((18, _AXES),) for name in _REDUCES},
+    "ReduceSum": ((13, _AXES_TO_INPUT),),
+    **{f"Reduce{name}": ((18, _AXES_TO_INPUT),) for name in _REDUCE_SUFFIXES},
 }

@@ -10,11 +10,11 @@ from nbglcnn.errors import UnsupportedOperator
 from nbglcnn.load.noise import DRAW_OUTSIDE_HINT
 from nbglcnn.load.progress import report_step
 from nbglcnn.load.torch.checks.input_dependence import RecordFn, refuse_input_dependence
-from nbglcnn.load.torch.edits.recorded_module import collect_program
-from nbglcnn.load.torch.isolation.process_state import restore_on_error, suppress_warnings
+from nbglcnn.load.torch.edits.recorded_module import record_translated_program
+from nbglcnn.load.torch.isolation.process_state import restore_torch_on_error, suppress_warnings
 from nbglcnn.load.torch.isolation.source_lines import describe_module, line_of_node, module_path
-from nbglcnn.load.torch.record.memory import FxNode
 from nbglcnn.load.torch.record.recording import RecordedRun, error_chain, first_line
+from nbglcnn.load.torch.record.tensor_memory import FxNode
 from nbglcnn.load.torch.rewrite.pipeline import rewrite_program
 from nbglcnn.load.torch.translate.aten_translations import OnnxNode
 from nbglcnn.load.torch.translate.translation import TranslationError, translate_program
@@ -33,16 +33,16 @@ class ConvertedRun:
 
     recorded_run: RecordedRun
     nodes: Sequence[tuple[OnnxNode, FxNode]]
-    values: Mapping[FxNode, Any]
+    onnx_values: Mapping[FxNode, Any]
 
     @property
     def outputs(self) -> Sequence[Any]:
         """The ONNX values of the program's outputs."""
-        return [self.values[node] for node in self.recorded_run.program.outputs]
+        return [self.onnx_values[node] for node in self.recorded_run.program.outputs]
 
 
 def convert_run(
-    recorded: RecordedRun,
+    recorded_run: RecordedRun,
     tensors: Sequence[torch.Tensor],
     record_again: RecordFn,
 ) -> ConvertedRun:
@@ -53,18 +53,18 @@ def convert_run(
     """
     import torch
 
-    program = recorded.program
-    refuse_input_dependence(recorded, tensors, record_again)
-    with restore_on_error(), torch.no_grad():
-        rewrite_program(program, recorded.twin, recorded.root)
+    program = recorded_run.program
+    refuse_input_dependence(recorded_run, tensors, record_again)
+    with restore_torch_on_error(), torch.no_grad():
+        rewrite_program(program, recorded_run.model_copy, recorded_run.root)
         report_step("translating it to ONNX")
         try:
             with suppress_warnings():
                 nodes, values = translate_program(program)
         except TranslationError as error:
             raise _untranslated_error(error) from error
-    collect_program(program)
-    return ConvertedRun(recorded, nodes, values)
+    record_translated_program(program)
+    return ConvertedRun(recorded_run, nodes, values)
 
 
 def _untranslated_error(error: TranslationError) -> UnsupportedOperator:

@@ -11,12 +11,12 @@ import torch
 
 from nbglcnn.errors import InputError, NbglcnnError, UnsupportedModel
 from nbglcnn.graph import Array, BatchDependence, Graph
-from nbglcnn.load.arguments import Arguments
+from nbglcnn.load.arguments import ForwardArguments
 from nbglcnn.load.progress import report_step
 from nbglcnn.load.torch.checks.batch_dependence import batch_dependences
 from nbglcnn.load.torch.conversion import ConvertedRun, convert_run
 from nbglcnn.load.torch.isolation.copies import detached_copy, drop_hooks
-from nbglcnn.load.torch.isolation.signature import input_names
+from nbglcnn.load.torch.isolation.forward_signature import input_names
 from nbglcnn.load.torch.record.module_calls import (
     CaptureFn,
     HookedRun,
@@ -25,7 +25,7 @@ from nbglcnn.load.torch.record.module_calls import (
     call_outputs,
     call_with_hooks,
     dense_array,
-    equal_outputs,
+    have_equal_outputs,
     model_outputs,
     run_hooked,
 )
@@ -50,7 +50,7 @@ class ModelRuns:
     noise: Noise
     python_reasons: Mapping[str, str]
     is_first_attempt: bool
-    arguments: Arguments | None
+    arguments: ForwardArguments | None
     notes: list[str] = field(default_factory=list)
     _recording_error: UnsupportedModel | None = None
 
@@ -58,12 +58,12 @@ class ModelRuns:
         self._own = copy_to_tensors(self.model_inputs)
 
     @property
-    def arrays(self) -> tuple[Array, ...]:
+    def all_input_arrays(self) -> tuple[Array, ...]:
         """All inputs: the model's own, then noise."""
         return (*self.model_inputs, *self.noise.arrays)
 
     @property
-    def tensors(self) -> tuple[torch.Tensor, ...]:
+    def all_input_tensors(self) -> tuple[torch.Tensor, ...]:
         """All inputs as tensors, which each run copies."""
         return (*self._own, *self.noise.tensors)
 
@@ -79,7 +79,7 @@ class ModelRuns:
         twin, self.notes = detached_copy(self.model)
         recording: RecordedRun | None = None
         try:
-            recording = self._record(self.tensors, twin)
+            recording = self._record(self.all_input_tensors, twin)
         except ValueTooLarge:
             raise
         except UnsupportedModel as error:
@@ -100,7 +100,7 @@ class ModelRuns:
             ) from error
 
     def convert_recording(
-        self, recording: RecordedRun | None, seen: HookedRun
+        self, recording: RecordedRun | None, plain_run: HookedRun
     ) -> tuple[ConvertedRun, HookedRun]:
         """Convert the recording to ONNX operators; return it with the plain run that matches it.
 
@@ -111,36 +111,38 @@ class ModelRuns:
         try:
             if self._recording_error is not None and not self.noise.count:
                 raise self._recording_error
-            first = recording or self._record(self.tensors, self._copy())
+            first = recording or self._record(self.all_input_tensors, self._copy())
             found = self._convert(first, hooks=True)
         except UnsupportedModel:
             # A hook that calls .numpy() breaks recording. Record without hooks if they change
             # nothing.
             twin = self._copy()
-            if not drop_hooks(twin) or not _are_equal(seen.arrays, self._run_hooked(twin).arrays):
+            if not drop_hooks(twin) or not _are_equal(
+                plain_run.captured_arrays, self._run_hooked(twin).captured_arrays
+            ):
                 raise
-            first = self._record(self.tensors, self._copy(hooks=False))
+            first = self._record(self.all_input_tensors, self._copy(hooks=False))
             found = self._convert(first, hooks=False)
         if found.recorded_run.has_autocast:
             self.notes.append(AUTOCAST_NOTE)
             if recording is None:
-                seen = self._run_hooked(self._copy(), float32=True)
+                plain_run = self._run_hooked(self._copy(), float32=True)
         name = type(self.model).__name__
         items = found.recorded_run.recorder.has_item_tensors
-        if items and seen.is_repeatable and not _are_close(found.recorded_run, seen):
+        if items and plain_run.is_repeatable and not _are_close(found.recorded_run, plain_run):
             raise UnsupportedModel(
                 f"{name} computes different values while being recorded. Does forward test the "
                 "type of x.item(), or use it as a dict key? Use it only in arithmetic"
             )
-        if call_outputs(found.recorded_run.root) != call_outputs(seen.root):
+        if call_outputs(found.recorded_run.root) != call_outputs(plain_run.root):
             raise UnsupportedModel(
                 f"{name} called other modules in a second run on the same input; does forward "
                 "depend on anything besides its input?"
             )
-        return found, seen
+        return found, plain_run
 
     def batch_dependences(
-        self, graph: Graph, recording: RecordedRun, seen: HookedRun
+        self, graph: Graph, recording: RecordedRun, plain_run: HookedRun
     ) -> Mapping[str, BatchDependence]:
         """Find how the Graph's values depend on the batch, by runs without the user's hooks."""
 
@@ -149,10 +151,14 @@ class ModelRuns:
         ) -> HookedRun:
             return self._run_hooked(twin, inputs, float32=recording.has_autocast, capture=look)
 
-        beside = None if recording.recorder.changed_model else recording.twin
-        own_run = None if drop_hooks(recording.twin) else seen
+        beside = None if recording.recorder.changed_model else recording.model_copy
+        own_run = None if drop_hooks(recording.model_copy) else plain_run
         return batch_dependences(
-            graph, lambda: self._copy(hooks=False, beside=beside), self.tensors, own_run, again
+            graph,
+            lambda: self._copy(hooks=False, beside=beside),
+            self.all_input_tensors,
+            own_run,
+            again,
         )
 
     def _copy(
@@ -164,10 +170,10 @@ class ModelRuns:
             drop_hooks(twin)
         return twin
 
-    def _record(self, inputs: tuple[torch.Tensor, ...], twin: torch.nn.Module) -> RecordedRun:
+    def _record(self, inputs: tuple[torch.Tensor, ...], model_copy: torch.nn.Module) -> RecordedRun:
         count = self.noise.count or 0
         return record(
-            twin, inputs, recorded_decomposition, self.python_reasons, count, self.arguments
+            model_copy, inputs, recorded_decomposition, self.python_reasons, count, self.arguments
         )
 
     def _convert(self, recording: RecordedRun, *, hooks: bool) -> ConvertedRun:
@@ -177,16 +183,19 @@ class ModelRuns:
                 _perturb_weights(twin, recording.recorder.constant_reads)
             return self._record(inputs, twin)
 
-        return convert_run(recording, self.tensors, again)
+        return convert_run(recording, self.all_input_tensors, again)
 
     def _run_hooked(
-        self, twin: torch.nn.Module, inputs: Sequence[torch.Tensor] | None = None, **options: Any
+        self,
+        model_copy: torch.nn.Module,
+        inputs: Sequence[torch.Tensor] | None = None,
+        **options: Any,
     ) -> HookedRun:
         """Run a copy under hooks, on all inputs or on others."""
-        options = {"noise": self.noise.count, "arguments": self.arguments, **options}
+        options = {"noise_count": self.noise.count, "arguments": self.arguments, **options}
         return run_hooked(
-            twin,
-            self.tensors if inputs is None else inputs,
+            model_copy,
+            self.all_input_tensors if inputs is None else inputs,
             python_modules=self.python_reasons,
             **options,
         )
@@ -197,19 +206,19 @@ class ModelRuns:
         if recording.recorder.changed_model:
             return None
         try:
-            seen = self._run_hooked(recording.twin, float32=recording.has_autocast)
+            seen = self._run_hooked(recording.model_copy, float32=recording.has_autocast)
         except NbglcnnError:
             return None
         suffixes = [suffix for suffix, _ in recording.root.outputs]
-        first = [*zip(suffixes, map(dense_array, recording.returned), strict=True)]
-        same = equal_outputs(model_outputs(seen.root, seen.arrays), first)
+        first = [*zip(suffixes, map(dense_array, recording.returned_tensors), strict=True)]
+        same = have_equal_outputs(model_outputs(seen.root, seen.captured_arrays), first)
         return seen if same and call_outputs(seen.root) == call_outputs(recording.root) else None
 
     def _run_plain(self) -> HookedRun:
         """Run a copy under hooks, twice on the first attempt; detect its random numbers first."""
         report_step("running it once")
         if not self.noise.is_detected:
-            seen = self._run_hooked(self._copy(), twice=self.is_first_attempt, noise=None)
+            seen = self._run_hooked(self._copy(), twice=self.is_first_attempt, noise_count=None)
             self._set_draws(self._find_draws() if seen.has_drawn else [])
             if not seen.has_drawn:
                 return seen
@@ -225,7 +234,7 @@ class ModelRuns:
     def _find_draws(self) -> list[Draw]:
         """Find the calls that draw random numbers while a copy of the model runs."""
         twin, seen = self._copy(), HookRecord()
-        named, tensors = list(twin.named_modules()), self.tensors
+        named, tensors = list(twin.named_modules()), self.all_input_tensors
 
         def again() -> list[torch.Tensor]:
             nonlocal seen
@@ -233,7 +242,7 @@ class ModelRuns:
             call_with_hooks(
                 twin, named, [tensor.clone() for tensor in tensors], seen, 0, self.arguments
             )
-            return seen.captured
+            return seen.captured_tensors
 
         return find_draws(again, lambda: f"{type(self.model).__name__}{seen.location}", twin)
 
@@ -244,7 +253,7 @@ def _are_equal(a: Sequence[Array], b: Sequence[Array]) -> bool:
     )
 
 
-def _are_close(recording: RecordedRun, seen: HookedRun) -> bool:
+def _are_close(recording: RecordedRun, plain_run: HookedRun) -> bool:
     """Whether both runs gave the same outputs up to rounding.
 
     A recording with linear algebra isn't compared: folding computes it later.
@@ -252,8 +261,8 @@ def _are_close(recording: RecordedRun, seen: HookedRun) -> bool:
     targets = [node.target for node in recording.program.graph.nodes]
     if any(str(getattr(one, "namespace", "")).startswith("onnx") for one in targets):
         return True
-    ours = [array for _, array in model_outputs(seen.root, seen.arrays)]
-    theirs = [dense_array(tensor) for tensor in recording.returned]
+    ours = [array for _, array in model_outputs(plain_run.root, plain_run.captured_arrays)]
+    theirs = [dense_array(tensor) for tensor in recording.returned_tensors]
     if [one.shape for one in ours] != [one.shape for one in theirs]:
         return True  # the comparison of calls reports it
     for a, b in zip(ours, theirs, strict=True):
@@ -265,11 +274,11 @@ def _are_close(recording: RecordedRun, seen: HookedRun) -> bool:
     return True
 
 
-def _perturb_weights(twin: torch.nn.Module, but: Container[str]) -> None:
-    """Change the values of float parameters and buffers, except those in `but`."""
+def _perturb_weights(model_copy: torch.nn.Module, excluded_names: Container[str]) -> None:
+    """Change the values of float parameters and buffers, except those in `excluded_names`."""
     random = torch.Generator().manual_seed(0)
     with torch.no_grad():
-        for name, tensor in (*twin.named_parameters(), *twin.named_buffers()):
-            if name not in but and tensor.is_floating_point() and tensor.numel():
+        for name, tensor in (*model_copy.named_parameters(), *model_copy.named_buffers()):
+            if name not in excluded_names and tensor.is_floating_point() and tensor.numel():
                 size = float(tensor.abs().nan_to_num(0, 0, 0).max()) or 1.0
                 tensor += size * torch.rand(tensor.shape, generator=random).to(tensor.dtype)

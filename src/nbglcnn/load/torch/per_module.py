@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import NbglcnnError, UnsupportedModel
 from nbglcnn.graph import Array, Graph
-from nbglcnn.load.arguments import Arguments
+from nbglcnn.load.arguments import ForwardArguments
 from nbglcnn.load.torch.isolation.copies import detached_copy
 from nbglcnn.load.torch.isolation.module_checks import is_innermost
-from nbglcnn.load.torch.isolation.process_state import preserve_rng_state, restore_on_error
-from nbglcnn.load.torch.isolation.redirection import redirect_to_copy
+from nbglcnn.load.torch.isolation.process_state import preserve_rng_state, restore_torch_on_error
+from nbglcnn.load.torch.isolation.tensor_redirection import redirect_to_copy
 from nbglcnn.load.torch.module import load_module
 from nbglcnn.load.torch.record.module_calls import call_model
 
@@ -23,7 +23,7 @@ ModuleResult = tuple[str, str, Graph | NbglcnnError]
 
 
 def load_each_module(
-    model: torch.nn.Module, arrays: Sequence[Array], arguments: Arguments | None = None
+    model: torch.nn.Module, arrays: Sequence[Array], arguments: ForwardArguments | None = None
 ) -> list[ModuleResult]:
     """Load the innermost modules in call order; return path, type, and Graph or error of each.
 
@@ -58,7 +58,7 @@ def load_each_module(
     try:
         with (
             contextlib.suppress(Exception),
-            restore_on_error(),
+            restore_torch_on_error(),
             preserve_rng_state(lambda: False),
             torch.no_grad(),
             redirect_to_copy(twin),

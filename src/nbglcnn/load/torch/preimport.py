@@ -42,14 +42,14 @@ def preimport() -> None:
 
 
 def _import_next(loop: asyncio.AbstractEventLoop, names: tuple[str, ...]) -> None:
-    if "torch" not in sys.modules or not thread.LOCK.acquire(blocking=False):
+    if "torch" not in sys.modules or not thread.RECORDING_LOCK.acquire(blocking=False):
         return  # an ONNX model doesn't need torch; or another thread is about to import it
     try:
         while names and names[0] in sys.modules:
             names = names[1:]
         if names:
-            with contextlib.suppress(Exception), thread.suppress_warnings(), thread.gc_paused():
+            with contextlib.suppress(Exception), thread.suppress_warnings(), thread.pause_gc():
                 import_module(names[0])
             loop.call_later(NEXT_DELAY_S, _import_next, loop, names[1:])
     finally:
-        thread.LOCK.release()
+        thread.RECORDING_LOCK.release()

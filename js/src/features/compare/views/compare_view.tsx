@@ -1,6 +1,6 @@
 // The Compare tab: a layer of A, of B and their difference; its channels; and a table of all layers' differences.
 import { useEffect, useState } from "preact/hooks";
-import { contentsText, drawKind } from "../../../network/display_kind.ts";
+import { contentsText, displayStyle } from "../../../network/display_kind.ts";
 import { longType, type Network } from "../../../network/network.ts";
 import { formatShort } from "../../../number_format.ts";
 import type { Comparison, LayerPair, Value } from "../../../plan/schema.ts";
@@ -24,11 +24,11 @@ const COMPARE_MODES: readonly (readonly [CompareMode, string])[] = [
   ["wipe", "Wipe"],
   ["hold", "Hold A"],
 ];
-const ORDERS = [
+const CHANNEL_ORDERS = [
   ["difference", "Difference"],
   ["number", "Number"],
 ] as const;
-const RANGES = [
+const RANGE_MODES = [
   ["channel", "Channel"],
   ["layer", "Layer"],
   ["fixed", "Fixed"],
@@ -78,12 +78,12 @@ function LayerComparison(props: { network: Network; comparison: Comparison }) {
         comparison={comparison}
         pair={pair}
         channel={channel}
-        showing={showing}
+        compareMode={showing}
       />
       <div class="nbg-two">
         <div class="nbg-aside">
           <h3>Layers</h3>
-          <DifferenceTable network={network} changes={changes} shown={pair} />
+          <DifferenceTable network={network} differences={changes} shownPair={pair} />
           <UnpairedLayers comparison={comparison} />
         </div>
         {several && (
@@ -106,11 +106,11 @@ function pairDescription(network: Network, pair: LayerPair, difference: Value): 
   return [...type, contentsText(difference), ...against].join(" · ");
 }
 
-function differenceText(change: LayerDifference | undefined): string {
-  if (change === undefined) return "…";
-  if (change.max === 0) return "A and B are equal here.";
-  const relative = `${relativeText(change.relative)} of mean |A|`;
-  return `Mean |B − A|: ${formatShort(change.mean)} (${relative}); maximum: ${formatShort(change.max)}.`;
+function differenceText(difference: LayerDifference | undefined): string {
+  if (difference === undefined) return "…";
+  if (difference.max === 0) return "A and B are equal here.";
+  const relative = `${relativeText(difference.relative)} of mean |A|`;
+  return `Mean |B − A|: ${formatShort(difference.mean)} (${relative}); maximum: ${formatShort(difference.max)}.`;
 }
 
 /** All channels of the difference; the selected one is shown above. */
@@ -132,14 +132,14 @@ function DifferenceChannels(props: { value: Value; channel: number; width: numbe
     <>
       <h3>B − A of each channel</h3>
       <div class="nbg-controls">
-        <Select label="Sort" items={ORDERS} selected={by} choose={setBy} />
-        {drawKind(value).isPerChannel && (
+        <Select label="Sort" items={CHANNEL_ORDERS} selected={by} choose={setBy} />
+        {displayStyle(value).isPerChannel && (
           <>
             <span class="nbg-labelled">
               <span class="nbg-second">Range</span>
               <Choice
                 label="Range"
-                items={RANGES}
+                items={RANGE_MODES}
                 selected={state.rangeMode.value}
                 choose={(mode) => {
                   state.rangeMode.value = mode;
@@ -154,13 +154,13 @@ function DifferenceChannels(props: { value: Value; channel: number; width: numbe
         value={value}
         channels={order.slice(page * PAGE_SIZE, (page + 1) * PAGE_SIZE)}
         statistics={statistics}
-        selected={channel}
-        compared={[]}
+        selectedChannel={channel}
+        comparedChannels={[]}
         bounds={null}
         width={width}
-        map="signed"
+        colorMap="signed"
       />
-      {pages > 1 && <Pagination page={page} pages={pages} go={setPage} />}
+      {pages > 1 && <Pagination page={page} pageCount={pages} go={setPage} />}
     </>
   );
 }

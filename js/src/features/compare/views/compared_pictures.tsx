@@ -1,15 +1,15 @@
 // A, B and B − A of one layer as pictures: side by side, with a wipe line, or A while a key is held.
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useState } from "preact/hooks";
-import { drawKind, pictureFrame } from "../../../network/display_kind.ts";
+import { channelPictureSize, displayStyle } from "../../../network/display_kind.ts";
 import { displayedValue, type Network } from "../../../network/network.ts";
 import { formatShort } from "../../../number_format.ts";
 import type { ColorMapName, ColorRange } from "../../../plan/runtime.ts";
 import type { Comparison, LayerPair, Value } from "../../../plan/schema.ts";
 import {
   ComparedVector,
-  largestOfBoth,
   shownElements,
+  topIndicesOfEither,
   useExampleValues,
 } from "../../../views/bar_chart.tsx";
 import { colorMapLimits } from "../../../views/colorbar.tsx";
@@ -26,29 +26,29 @@ const GAP = 16;
 /** Height in CSS pixels of a vector's bars. */
 const BARS_HEIGHT = 150;
 
-type Limits = { low: number; high: number } | null;
+type ColorLimitsOrNull = { low: number; high: number } | null;
 
 export function ComparedPictures(props: {
   network: Network;
   comparison: Comparison;
   pair: LayerPair;
   channel: number;
-  showing: CompareMode;
+  compareMode: CompareMode;
 }) {
-  const { network, comparison, pair, channel, showing } = props;
+  const { network, comparison, pair, channel, compareMode } = props;
   const { state, width, classNames } = useViews();
   const [a, b] = [displayedValueOf(network, pair.a), displayedValueOf(network, pair.b)];
   const difference = network.values.get(pair.difference) ?? null;
   const [ofA, ofB] = [useStatistics(a), useStatistics(b)];
   const ofDifference = useStatistics(difference);
-  const changed = useExampleValues(difference && isFlat(difference) ? difference : null);
+  const changed = useExampleValues(difference && isDrawnAsBars(difference) ? difference : null);
   const called = classNames.value(difference?.key ?? "").length > 0;
   const [valuesA, valuesB] = [
     useExampleValues(called ? a : null),
     useExampleValues(called ? b : null),
   ];
-  const image = a !== null && drawKind(a).isImage;
-  const apart = state.rangeMode.value === "channel" && !(a && isFlat(a)) ? channel : null;
+  const image = a !== null && displayStyle(a).isImage;
+  const apart = state.rangeMode.value === "channel" && !(a && isDrawnAsBars(a)) ? channel : null;
   const shared = ofA && ofB && sharedLimits(ofA, ofB, image ? null : apart);
   const pictured = useSharedLimits(image ? a : null, shared);
   const ofOne = ofDifference && sharedLimits(ofDifference, ofDifference, apart);
@@ -60,13 +60,13 @@ export function ComparedPictures(props: {
   const kept = useFixedLimits(`${pair.a} ${pair.b}`, shared);
   if (a === null || b === null || difference === null) return null;
   const room = width.value - 48;
-  const columns = width.value < 520 ? 1 : showing === "beside" ? 3 : 2;
+  const columns = width.value < 520 ? 1 : compareMode === "beside" ? 3 : 2;
   const side = Math.min(MAX_SIDE, Math.floor((room - (columns - 1) * GAP) / columns));
   const bars =
     called && valuesA && valuesB
-      ? largestOfBoth(valuesA, valuesB)
+      ? topIndicesOfEither(valuesA, valuesB)
       : shownElements(changed, difference.nchw[1], Math.floor(side / 3));
-  const picture = (value: Value, limits: Limits, map?: ColorMapName) => (
+  const picture = (value: Value, limits: ColorLimitsOrNull, map?: ColorMapName) => (
     <ValueView
       value={value}
       channel={channel}
@@ -74,11 +74,11 @@ export function ComparedPictures(props: {
       limits={limits}
       range={fixedRange(limits)}
       map={map}
-      elements={bars}
+      elementIndices={bars}
     />
   );
   const map = image ? "grey" : state.colormap.value;
-  const isClasses = drawKind(a).name === "classes"; // class colours have no range
+  const isClasses = displayStyle(a).name === "classes"; // class colours have no range
   const both = isClasses ? null : image ? pictured : kept;
   const shownA = picture(a, both);
   const shownB = picture(b, both);
@@ -88,24 +88,24 @@ export function ComparedPictures(props: {
   const ranges = image && !isClasses && <RangePair a={rangeOf(a)} b={rangeOf(b)} />;
   return (
     <div class="nbg-compared">
-      {showing === "beside" ? (
+      {compareMode === "beside" ? (
         <>
           <CaptionedPicture
             letter="A"
             title={comparison.titles[0]}
-            {...{ side, map, limits: both, range: rangeOf(a) }}
+            {...{ side, map, limits: both, rangeControl: rangeOf(a) }}
           >
             {shownA}
           </CaptionedPicture>
           <CaptionedPicture
             letter="B"
             title={comparison.titles[1]}
-            {...{ side, map, limits: both, range: rangeOf(b) }}
+            {...{ side, map, limits: both, rangeControl: rangeOf(b) }}
           >
             {shownB}
           </CaptionedPicture>
         </>
-      ) : showing === "wipe" ? (
+      ) : compareMode === "wipe" ? (
         <WipeView {...over} side={side}>
           {ranges}
         </WipeView>
@@ -118,7 +118,7 @@ export function ComparedPictures(props: {
         side={side}
         limits={signed}
         map="signed"
-        range={null}
+        rangeControl={null}
       >
         {picture(difference, signed, "signed")}
       </CaptionedPicture>
@@ -127,7 +127,7 @@ export function ComparedPictures(props: {
 }
 
 /** The limits; in the range mode "Fixed", the limits from when it was selected. */
-function useFixedLimits(key: string, limits: Limits): Limits {
+function useFixedLimits(key: string, limits: ColorLimitsOrNull): ColorLimitsOrNull {
   const { state } = useViews();
   const fixed = state.rangeMode.value === "fixed";
   const kept = state.colorLimits.value.get(key);
@@ -143,22 +143,22 @@ function displayedValueOf(network: Network, key: string): Value | null {
   return value === undefined ? null : displayedValue(network, value);
 }
 
-const isFlat = (value: Value): boolean => drawKind(value).drawMode === undefined;
+const isDrawnAsBars = (value: Value): boolean => displayStyle(value).drawMode === undefined;
 
 function ValueView(props: {
   value: Value;
   channel: number;
   side: number;
-  limits: Limits;
+  limits: ColorLimitsOrNull;
   range: ColorRange | undefined;
   map: ColorMapName | undefined;
-  elements: readonly number[];
+  elementIndices: readonly number[];
 }) {
-  const { value, channel, side, limits, range, map, elements } = props;
+  const { value, channel, side, limits, range, map, elementIndices } = props;
   const { pixelRatio } = useViews();
   const channels = value.nchw[1];
-  const { height, width } = pictureFrame(value);
-  const display = drawKind(value);
+  const { height, width } = channelPictureSize(value);
+  const display = displayStyle(value);
   if (display.drawMode === undefined) {
     return (
       <ComparedVector
@@ -166,7 +166,7 @@ function ValueView(props: {
         width={side}
         height={BARS_HEIGHT}
         limits={limits}
-        elements={elements}
+        elements={elementIndices}
       />
     );
   }
@@ -180,9 +180,9 @@ function ValueView(props: {
       scale={Math.min(1, scale)}
       zoom={Math.max(1, scale) / pixelRatio.value}
       range={range}
-      map={map}
+      colorMap={map}
       showRank={scale >= 1}
-      hairlines
+      hasHairlines
       label={display.isPerChannel ? `${value.key}, channel ${channel}` : value.key}
     />
   );
@@ -193,13 +193,13 @@ function CaptionedPicture(props: {
   letter: string;
   title: string;
   side: number;
-  limits: Limits;
+  limits: ColorLimitsOrNull;
   map: ColorMapName;
   /** The range control of an image, instead of the legend. */
-  range: ComponentChildren;
+  rangeControl: ComponentChildren;
   children: ComponentChildren;
 }) {
-  const { letter, title, side, limits, map, range, children } = props;
+  const { letter, title, side, limits, map, rangeControl, children } = props;
   const theme = useViews().theme.value;
   const shown = limits && colorMapLimits(limits.low, limits.high, map === "signed");
   return (
@@ -212,11 +212,11 @@ function CaptionedPicture(props: {
       <figcaption>
         <strong>{letter}</strong>
         {title !== "" && <span class="nbg-second">{title}</span>}
-        {range && <span class="nbg-second">{range}</span>}
-        {!range && shown !== null && shown.low === shown.high && (
+        {rangeControl && <span class="nbg-second">{rangeControl}</span>}
+        {!rangeControl && shown !== null && shown.low === shown.high && (
           <span class="nbg-legend">{formatShort(shown.low)} everywhere</span>
         )}
-        {!range && shown !== null && shown.low < shown.high && (
+        {!rangeControl && shown !== null && shown.low < shown.high && (
           <span class="nbg-legend">
             <span>{formatShort(shown.low)}</span>
             <span

@@ -8,10 +8,12 @@ export function DifferenceBar({ layers }: { layers: readonly Layer[] }) {
   const { state, network } = useViews();
   const now = network.value;
   const table = useValues(now?.values.get(state.plan.value?.comparison?.table ?? "") ?? null);
-  const pair = layers.map(({ name }) => now?.pairs.get(name)).findLast((one) => one !== undefined);
+  const pair = layers
+    .map(({ name }) => now?.comparisonPairs.get(name))
+    .findLast((one) => one !== undefined);
   if (now === null || pair === undefined || table === null) return null;
-  const example = Math.min(state.example.value, now.batch - 1);
-  const { max, relative } = layerDifference(table, pair, now.batch, example);
+  const example = Math.min(state.example.value, now.batchSize - 1);
+  const { max, relative } = layerDifference(table, pair, now.batchSize, example);
   const text = max === 0 ? "equal" : `± ${relativeText(relative)}`;
   const share = Number.isNaN(relative) ? 1 : Math.min(1, relative);
   const words = max === 0 ? "A and B are equal" : `A and B differ by ${relativeText(relative)}`;

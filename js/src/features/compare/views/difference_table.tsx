@@ -7,8 +7,8 @@ import type { Comparison, LayerPair } from "../../../plan/schema.ts";
 import { useValues, useViews } from "../../../views/context.ts";
 import { type LayerDifference, layerDifference, listedPairs, relativeText } from "./layer_pairs.ts";
 
-type Measure = keyof LayerDifference;
-const MEASURES: readonly (readonly [Measure, string, string])[] = [
+type DifferenceMeasure = keyof LayerDifference;
+const MEASURES: readonly (readonly [DifferenceMeasure, string, string])[] = [
   ["mean", "mean |B − A|", "The mean of |B − A|"],
   ["max", "max |B − A|", "The largest |B − A|"],
   ["relative", "relative", "The mean of |B − A| divided by the mean of |A|"],
@@ -21,31 +21,34 @@ export function useDifferences(
 ): ReadonlyMap<LayerPair, LayerDifference> {
   const { state } = useViews();
   const table = useValues(network.values.get(comparison.table) ?? null);
-  const example = Math.min(state.example.value, network.batch - 1);
+  const example = Math.min(state.example.value, network.batchSize - 1);
   if (table === null) return new Map();
   return new Map(
-    comparison.pairs.map((pair) => [pair, layerDifference(table, pair, network.batch, example)]),
+    comparison.pairs.map((pair) => [
+      pair,
+      layerDifference(table, pair, network.batchSize, example),
+    ]),
   );
 }
 
 export function DifferenceTable(props: {
   network: Network;
-  changes: ReadonlyMap<LayerPair, LayerDifference>;
-  shown: LayerPair;
+  differences: ReadonlyMap<LayerPair, LayerDifference>;
+  shownPair: LayerPair;
 }) {
-  const { network, changes, shown } = props;
+  const { network, differences, shownPair } = props;
   const { state } = useViews();
-  const [by, setBy] = useState<Measure | null>(null);
+  const [by, setBy] = useState<DifferenceMeasure | null>(null);
   const box = useRef<HTMLDivElement>(null);
   const pairs = listedPairs(network);
   const measure = by ?? "relative";
-  const size = (pair: LayerPair, of: Measure): number => {
-    const number = changes.get(pair)?.[of] ?? 0;
+  const size = (pair: LayerPair, of: DifferenceMeasure): number => {
+    const number = differences.get(pair)?.[of] ?? 0;
     return Number.isNaN(number) ? Number.POSITIVE_INFINITY : number;
   };
   const rows = by === null ? pairs : [...pairs].sort((a, b) => size(b, by) - size(a, by) || 0);
   const most = Math.max(0, ...pairs.map((pair) => size(pair, measure)).filter(Number.isFinite));
-  const name = shown.name;
+  const name = shownPair.name;
   // Only the table scrolls; scrollIntoView would move the notebook too.
   // biome-ignore lint/correctness/useExhaustiveDependencies: another shown layer is what moves it
   useEffect(() => {
@@ -82,8 +85,8 @@ export function DifferenceTable(props: {
         </thead>
         <tbody>
           {rows.map((pair) => {
-            const change = changes.get(pair);
-            const chosen = pair.row === shown.row;
+            const change = differences.get(pair);
+            const chosen = pair.row === shownPair.row;
             const share = most > 0 ? Math.min(1, size(pair, measure) / most) : 0;
             return (
               <tr key={pair.name} data-shown={chosen} onClick={() => select(pair)}>

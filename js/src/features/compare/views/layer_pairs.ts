@@ -18,15 +18,15 @@ export interface LayerDifference {
 export function listedPairs(network: Network): readonly LayerPair[] {
   const kinds = ["input", "layer", "output", "module"];
   const place = (pair: LayerPair) => kinds.indexOf(network.values.get(pair.a)?.kind ?? "");
-  const pairs = [...new Set(network.pairs.values())].sort((a, b) => place(a) - place(b));
+  const pairs = [...new Set(network.comparisonPairs.values())].sort((a, b) => place(a) - place(b));
   return pairs.filter((pair, i) => pairs.findIndex(({ row }) => row === pair.row) === i);
 }
 
 /** The pair of the selected layer (of A, B or the difference); otherwise the output's pair. */
 export function selectedPair(network: Network, selected: Selection | null): LayerPair | undefined {
-  const chosen = network.pairs.get(selected?.layer ?? "");
+  const chosen = network.comparisonPairs.get(selected?.layer ?? "");
   if (chosen !== undefined) return chosen;
-  const output = network.pairs.get(network.outputs[0]?.key ?? "");
+  const output = network.comparisonPairs.get(network.outputs[0]?.key ?? "");
   const listed = listedPairs(network);
   return listed.find(({ row }) => row === output?.row) ?? listed.at(-1);
 }
@@ -35,10 +35,10 @@ export function selectedPair(network: Network, selected: Selection | null): Laye
 export function layerDifference(
   table: Float32Array,
   { row }: LayerPair,
-  batch: number,
+  batchSize: number,
   example: number,
 ): LayerDifference {
-  const start = (table.length / batch) * example + 3 * row;
+  const start = (table.length / batchSize) * example + 3 * row;
   const number = (k: number) => table[start + k] ?? Number.NaN;
   const [mean, own] = [number(0), number(2)];
   return { mean, max: number(1), relative: mean === 0 && own === 0 ? 0 : mean / own };
@@ -68,5 +68,5 @@ export function rankByDifference({ channels }: Statistics): number[] {
 }
 
 /** A relative difference as text: "12 %"; from ten times up "41 ×". */
-export const relativeText = (share: number): string =>
-  share < 10 ? formatPercent(share, share > 0 && share < 0.1 ? 1 : 0) : `${formatShort(share)} ×`;
+export const relativeText = (ratio: number): string =>
+  ratio < 10 ? formatPercent(ratio, ratio > 0 && ratio < 0.1 ? 1 : 0) : `${formatShort(ratio)} ×`;

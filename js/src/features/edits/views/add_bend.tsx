@@ -2,9 +2,9 @@
 import { useState } from "preact/hooks";
 import {
   channelCountText,
-  channelUnit,
-  drawKind,
-  pictureFrame,
+  channelNoun,
+  channelPictureSize,
+  displayStyle,
 } from "../../../network/display_kind.ts";
 import type { Network } from "../../../network/network.ts";
 import type { ColorRange, Statistics } from "../../../plan/runtime.ts";
@@ -28,16 +28,16 @@ import { PythonLines } from "./python_lines.tsx";
 import { usePreviews } from "./session_values.ts";
 
 /** Side of a preview in CSS pixels. */
-const SIDE = 60;
+const PREVIEW_SIDE = 60;
 
 export function AddBend(props: {
   network: Network;
   value: Value;
   statistics: Statistics | null;
   channel: number;
-  picks: ChannelSelection;
+  selection: ChannelSelection;
 }) {
-  const { network, value, statistics, channel, picks } = props;
+  const { network, value, statistics, channel, selection } = props;
   const { state } = useViews();
   const [own, setOwn] = useState(false);
   const image = imageIndex(value, network, state.example.value);
@@ -45,14 +45,14 @@ export function AddBend(props: {
   const transforms = TRANSFORMS.filter(({ counts }) => acceptsChannels(counts, count));
   const asked = transforms.map((one) => makeBend([], value.key, one, null));
   const previews = usePreviews(value.key, channel, image, asked);
-  const set = picks.bend === null ? picks.selected : new Set<number>();
-  const flat = drawKind(value).drawMode === undefined;
+  const set = selection.bend === null ? selection.selected : new Set<number>();
+  const flat = displayStyle(value).drawMode === undefined;
   // The range of the layer's own maps, so that the effect on the values is visible.
   const range = fixedRange(statistics && sharedLimits(statistics, statistics, null));
   const add = (index: number): void => {
     const transform = transforms[index];
     if (transform === undefined) return;
-    const { edits } = state.presentEdits.peek();
+    const { edits } = state.currentEdits.peek();
     const channels = set.size === 0 ? null : toChannelList(set, count);
     setEdits(state, [...edits, makeBend(edits, value.key, transform, channels)]);
   };
@@ -67,7 +67,7 @@ export function AddBend(props: {
           Add a bend{" "}
           <span class="nbg-second">
             to {target}
-            {!flat && ` · each transform applied to ${channelUnit(value)} ${channel} of this layer`}
+            {!flat && ` · each transform applied to ${channelNoun(value)} ${channel} of this layer`}
           </span>
         </h3>
       </header>
@@ -77,7 +77,7 @@ export function AddBend(props: {
             <TransformPreview
               value={value}
               channel={channel}
-              frame={value}
+              layerValue={value}
               label="unchanged"
               range={range}
             />
@@ -100,7 +100,7 @@ export function AddBend(props: {
               <TransformPreview
                 value={previews[k]}
                 channel={0}
-                frame={value}
+                layerValue={value}
                 label={transformText(name)}
                 range={range}
               />
@@ -138,14 +138,14 @@ function TransformPreview(props: {
   value: Value | undefined;
   channel: number;
   /** The value that the channel belongs to. */
-  frame: Value;
+  layerValue: Value;
   label: string;
   range: ColorRange | undefined;
 }) {
-  const { value, channel, frame, label, range } = props;
+  const { value, channel, layerValue, label, range } = props;
   const ratio = useViews().pixelRatio.value;
-  const { height, width } = pictureFrame(frame);
-  const scale = fitScale(Math.max(height, width), SIDE * ratio);
+  const { height, width } = channelPictureSize(layerValue);
+  const scale = fitScale(Math.max(height, width), PREVIEW_SIDE * ratio);
   return (
     <span class="nbg-bend-picture">
       {value !== undefined && (
@@ -155,7 +155,7 @@ function TransformPreview(props: {
           columns={1}
           scale={Math.min(1, scale)}
           zoom={Math.max(1, scale) / ratio}
-          rgb={false}
+          isRgb={false}
           range={range}
           label={label}
           hidesMarks

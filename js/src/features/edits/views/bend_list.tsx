@@ -8,14 +8,14 @@ import { useReorder } from "./drag_reorder.tsx";
 import { editsOfLayer, editTitle } from "./edit_operations.ts";
 
 /** CSS pixels between rows. */
-const GAP = 8;
+const ROW_GAP = 8;
 
 export function BendList({ value }: { value: Value }) {
   const { state } = useViews();
-  const { edits } = state.presentEdits.value;
+  const { edits } = state.currentEdits.value;
   const own = editsOfLayer(edits, value.key);
   const others = edits.filter(({ layer }) => layer !== value.key);
-  const { list, drag, grip } = useReorder(value.key, GAP);
+  const { list, drag, grip } = useReorder(value.key, ROW_GAP);
   const trouble = state.editError.value;
   return (
     <section class="nbg-bend-stack" aria-label="Bends, top to bottom">
@@ -34,12 +34,12 @@ export function BendList({ value }: { value: Value }) {
             key={edit.name}
             edit={edit}
             value={value}
-            grip={grip(edit, k)}
-            place={`${k + 1} of ${own.length}`}
+            rowReorder={grip(edit, k)}
+            positionText={`${k + 1} of ${own.length}`}
           />
         ))}
       </ol>
-      {drag !== null && <span class="nbg-bend-line" style={{ "--nb-at": px(drag.dropLine) }} />}
+      {drag !== null && <span class="nbg-bend-line" style={{ "--nb-at": px(drag.dropMarkerY) }} />}
       {trouble !== "" && (
         <p class="nbg-bend-trouble" role="alert">
           {trouble}

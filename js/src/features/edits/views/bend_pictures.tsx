@@ -2,15 +2,15 @@
 
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
-import { drawKind, pictureFrame } from "../../../network/display_kind.ts";
+import { channelPictureSize, displayStyle } from "../../../network/display_kind.ts";
 import type { Network } from "../../../network/network.ts";
 import { formatShort } from "../../../number_format.ts";
 import type { ColorRange, Statistics } from "../../../plan/runtime.ts";
 import type { Value } from "../../../plan/schema.ts";
 import {
   ComparedVector,
-  largestOfBoth,
   shownElements,
+  topIndicesOfEither,
   useExampleValues,
 } from "../../../views/bar_chart.tsx";
 import { Choice } from "../../../views/choice.tsx";
@@ -28,7 +28,7 @@ const COMPARE_MODES = [
   ["wipe", "Wipe"],
   ["hold", "Hold A"],
 ] as const;
-const SUBJECTS = [
+const COMPARE_SUBJECTS = [
   ["output", "Output"],
   ["layer", "This layer"],
 ] as const;
@@ -38,9 +38,9 @@ const MAX_SIDE = 320;
 const BARS_HEIGHT = 140;
 /** Maximum number of stacked curves. */
 const MAX_CURVES = 6;
-const TITLES = ["without bends", "with bends"] as const;
+const PICTURE_TITLES = ["without bends", "with bends"] as const;
 
-type Limits = { low: number; high: number } | null;
+type ColorLimitsOrNull = { low: number; high: number } | null;
 
 export function BendPictures(props: {
   network: Network;
@@ -50,19 +50,19 @@ export function BendPictures(props: {
 }) {
   const { network, value, channel, width } = props;
   const { state } = useViews();
-  const { compareMode, subject } = bendViewState(state);
+  const { compareMode, compareSubject } = bendViewState(state);
   const [output] = network.outputs;
-  const isLayer = subject.value === "layer" || output === undefined;
+  const isLayer = compareSubject.value === "layer" || output === undefined;
   const shown = isLayer ? value : output;
   return (
     <section class="nbg-bend-pictures" aria-label="Without and with bends">
       <header class="nbg-bend-heading">
         <Choice
           label="What is compared"
-          items={SUBJECTS}
+          items={COMPARE_SUBJECTS}
           selected={isLayer ? "layer" : "output"}
           choose={(one) => {
-            subject.value = one;
+            compareSubject.value = one;
           }}
           disabledItem={output === undefined && "output"}
         />
@@ -77,9 +77,9 @@ export function BendPictures(props: {
       </header>
       <BendComparison
         key={shown.key}
-        b={shown}
+        bentValue={shown}
         channel={shown === value ? channel : null}
-        showing={compareMode.value}
+        compareMode={compareMode.value}
         width={width}
       />
     </section>
@@ -87,66 +87,72 @@ export function BendPictures(props: {
 }
 
 function BendComparison(props: {
-  b: Value;
+  bentValue: Value;
   channel: number | null;
-  showing: "beside" | "wipe" | "hold";
+  compareMode: "beside" | "wipe" | "hold";
   width: number;
 }) {
-  const { b, showing, width } = props;
+  const { bentValue, compareMode, width } = props;
   const { state, classNames, pixelRatio } = useViews();
-  const known = useUneditedValue(b);
+  const known = useUneditedValue(bentValue);
   const a = known?.a ?? null;
   const difference = useMemo(
     () => differenceAsMaps(known?.difference ?? null),
     [known?.difference],
   );
-  const [ofA, ofB] = [useStatistics(a), useStatistics(b)];
+  const [ofA, ofB] = [useStatistics(a), useStatistics(bentValue)];
   const ofDifference = useStatistics(difference);
-  const flat = drawKind(b).drawMode === undefined;
-  const [valuesA, valuesB] = [useExampleValues(flat ? a : null), useExampleValues(flat ? b : null)];
+  const flat = displayStyle(bentValue).drawMode === undefined;
+  const [valuesA, valuesB] = [
+    useExampleValues(flat ? a : null),
+    useExampleValues(flat ? bentValue : null),
+  ];
   const changed = useExampleValues(flat ? difference : null);
-  const image = drawKind(b).isImage && !flat;
-  const channel = flat || drawKind(b).isImage ? null : props.channel;
+  const image = displayStyle(bentValue).isImage && !flat;
+  const channel = flat || displayStyle(bentValue).isImage ? null : props.channel;
   const apart = state.rangeMode.value === "channel" ? channel : null;
   const both = ofA && ofB && sharedLimits(ofA, ofB, apart);
-  const pictured = useSharedLimits(image ? b : null, both);
+  const pictured = useSharedLimits(image ? bentValue : null, both);
   if (a === null) return <p class="nbg-second">…</p>;
   const limits = image ? pictured : both;
   const most = maxDifference(ofDifference, channel);
   const signed = most === null ? null : { low: -most, high: most };
-  const columns = showing === "beside" ? 3 : 2;
+  const columns = compareMode === "beside" ? 3 : 2;
   // One pixel less: the column width is not an integer.
   const side = Math.min(MAX_SIDE, Math.floor((width - 1 - (columns - 1) * GAP) / columns));
-  const elements =
-    classNames.value(b.key).length > 0 && valuesA && valuesB
-      ? largestOfBoth(valuesA, valuesB)
-      : shownElements(changed, b.nchw[1], Math.floor(side / 3));
-  const isClasses = drawKind(b).name === "classes"; // classes have no range
+  const elementIndices =
+    classNames.value(bentValue.key).length > 0 && valuesA && valuesB
+      ? topIndicesOfEither(valuesA, valuesB)
+      : shownElements(changed, bentValue.nchw[1], Math.floor(side / 3));
+  const isClasses = displayStyle(bentValue).name === "classes"; // classes have no range
   const range = isClasses ? { mode: "fixed" as const } : fixedRange(limits);
   const picture = (of: Value) => (
-    <BentValueView {...{ value: of, like: b, channel, side, limits, elements }} range={range} />
+    <BentValueView
+      {...{ value: of, originalValue: bentValue, channel, side, limits, elementIndices }}
+      range={range}
+    />
   );
-  const [shownA, shownB] = [picture(a), picture(b)];
+  const [shownA, shownB] = [picture(a), picture(bentValue)];
   const rangeOf = (of: Value) =>
-    image && !isClasses ? <ImageRange value={of} rangeValue={b} limits={limits} /> : null;
-  const over = { a: shownA, b: shownB, titles: TITLES };
-  const ranges = image && !isClasses && <RangePair a={rangeOf(a)} b={rangeOf(b)} />;
+    image && !isClasses ? <ImageRange value={of} rangeValue={bentValue} limits={limits} /> : null;
+  const over = { a: shownA, b: shownB, titles: PICTURE_TITLES };
+  const ranges = image && !isClasses && <RangePair a={rangeOf(a)} b={rangeOf(bentValue)} />;
   const one = difference && (
     <BentValueView
       value={difference}
-      like={b}
+      originalValue={bentValue}
       channel={channel}
       side={side}
       limits={signed}
       range={fixedRange(signed)}
-      elements={elements}
+      elementIndices={elementIndices}
       signed
     />
   );
   // The placeholder of a missing difference has the size of B's picture.
-  const { drawMode, isImage: asImage } = drawKind(b);
-  const single = asImage || channel !== null || b.nchw[1] === 1;
-  const { height: h, width: w } = pictureFrame(b);
+  const { drawMode, isImage: asImage } = displayStyle(bentValue);
+  const single = asImage || channel !== null || bentValue.nchw[1] === 1;
+  const { height: h, width: w } = channelPictureSize(bentValue);
   const scale = fitScale(Math.max(h, w), side * pixelRatio.value) / pixelRatio.value;
   const none =
     single && !flat && drawMode !== "curves"
@@ -154,23 +160,34 @@ function BendComparison(props: {
       : { height: px(side) };
   const text = most === null && difference ? "" : most ? `±${formatShort(most)}` : "no difference";
   return (
-    <div class="nbg-bend-comparison" data-showing={showing}>
-      {showing === "beside" && (
+    <div class="nbg-bend-comparison" data-showing={compareMode}>
+      {compareMode === "beside" && (
         <>
-          <LetteredFigure letter="A" title={TITLES[0]} side={side} range={rangeOf(a)}>
+          <LetteredFigure
+            letter="A"
+            title={PICTURE_TITLES[0]}
+            side={side}
+            rangeControl={rangeOf(a)}
+          >
             {shownA}
           </LetteredFigure>
-          <LetteredFigure letter="B" title={TITLES[1]} side={side} range={rangeOf(b)} mine>
+          <LetteredFigure
+            letter="B"
+            title={PICTURE_TITLES[1]}
+            side={side}
+            rangeControl={rangeOf(bentValue)}
+            isBent
+          >
             {shownB}
           </LetteredFigure>
         </>
       )}
-      {showing === "wipe" && (
+      {compareMode === "wipe" && (
         <WipeView {...over} side={side}>
           {ranges}
         </WipeView>
       )}
-      {showing === "hold" && <HoldView {...over}>{ranges}</HoldView>}
+      {compareMode === "hold" && <HoldView {...over}>{ranges}</HoldView>}
       <LetteredFigure letter="B − A" title={text} side={side}>
         {one ?? <span class="nbg-bend-none" style={none} />}
       </LetteredFigure>
@@ -182,7 +199,7 @@ function BendComparison(props: {
  * Show an image's difference as maps rather than as an image; with three channels it stays an image whose grey is zero.
  */
 const differenceAsMaps = (value: Value | null): Value | null =>
-  value === null || drawKind(value).name === "rgb" ? value : { ...value, kind: "layer" };
+  value === null || displayStyle(value).name === "rgb" ? value : { ...value, kind: "layer" };
 
 /** The largest absolute difference of a channel or of all; null if unknown or not finite. */
 function maxDifference(statistics: Statistics | null, channel: number | null): number | null {
@@ -196,22 +213,22 @@ function LetteredFigure(props: {
   letter: string;
   title: string;
   side: number;
-  mine?: boolean;
+  isBent?: boolean;
   /** The range control of an image. */
-  range?: ComponentChildren;
+  rangeControl?: ComponentChildren;
   children: ComponentChildren;
 }) {
-  const { letter, title, side, mine = false, range, children } = props;
+  const { letter, title, side, isBent = false, rangeControl, children } = props;
   return (
     <figure
-      class={mine ? "nbg-bend-figure nbg-bend-mine" : "nbg-bend-figure"}
+      class={isBent ? "nbg-bend-figure nbg-bend-mine" : "nbg-bend-figure"}
       style={{ width: px(side) }}
       aria-label={`${letter} ${title}`}
     >
       {children}
       <figcaption>
         <strong>{letter}</strong> <span class="nbg-second">{title}</span>
-        {range && <div class="nbg-second">{range}</div>}
+        {rangeControl && <div class="nbg-second">{rangeControl}</div>}
       </figcaption>
     </figure>
   );
@@ -221,29 +238,38 @@ function LetteredFigure(props: {
 function BentValueView(props: {
   value: Value;
   /** The original value that `value` is derived from. */
-  like: Value;
+  originalValue: Value;
   /** The only channel to show; null for all. */
   channel: number | null;
   side: number;
-  limits: Limits;
+  limits: ColorLimitsOrNull;
   range: ColorRange | undefined;
-  elements: readonly number[];
+  elementIndices: readonly number[];
   signed?: boolean;
 }) {
-  const { value, like, channel, side, limits, range, elements, signed = false } = props;
+  const {
+    value,
+    originalValue,
+    channel,
+    side,
+    limits,
+    range,
+    elementIndices,
+    signed = false,
+  } = props;
   const ratio = useViews().pixelRatio.value;
   const count = value.nchw[1];
-  const display = drawKind(like);
+  const display = displayStyle(originalValue);
   const label = value.key;
   if (display.drawMode === undefined) {
     return (
       <ComparedVector
         value={value}
-        like={like}
+        derivedFrom={originalValue}
         width={side}
         height={BARS_HEIGHT}
         limits={limits}
-        elements={elements}
+        elements={elementIndices}
       />
     );
   }
@@ -264,14 +290,14 @@ function BentValueView(props: {
         columns={1}
         scale={1}
         gap={gap}
-        cell={{ width: side, height }}
+        curveSize={{ width: side, height }}
         range={range}
         label={label}
-        hairlines
+        hasHairlines
       />
     );
   }
-  const { height, width } = pictureFrame(like);
+  const { height, width } = channelPictureSize(originalValue);
   const isWhole = display.isImage && !(signed && display.name !== "rgb");
   if (isWhole || channel !== null || count === 1) {
     const scale = fitScale(Math.max(height, width), side * ratio);
@@ -282,11 +308,11 @@ function BentValueView(props: {
         columns={1}
         scale={Math.min(1, scale)}
         zoom={Math.max(1, scale) / ratio}
-        map={map}
+        colorMap={map}
         range={range}
-        rgb={isWhole && display.name === "rgb" ? true : undefined}
+        isRgb={isWhole && display.name === "rgb" ? true : undefined}
         label={label}
-        hairlines
+        hasHairlines
       />
     );
   }
@@ -300,10 +326,10 @@ function BentValueView(props: {
       columns={mosaic.columns}
       scale={mosaic.scale}
       gap={gap}
-      map={map}
+      colorMap={map}
       range={range}
       label={label}
-      hairlines
+      hasHairlines
     />
   );
 }

@@ -17,23 +17,28 @@ import {
 } from "./edit_operations.ts";
 import { NumberControl } from "./number_control.tsx";
 
-export function BendRow(props: { edit: Edit; value: Value; grip: RowReorder; place: string }) {
-  const { edit, value, grip, place } = props;
+export function BendRow(props: {
+  edit: Edit;
+  value: Value;
+  rowReorder: RowReorder;
+  positionText: string;
+}) {
+  const { edit, value, rowReorder, positionText } = props;
   const { state } = useViews();
-  const { editedBend } = bendViewState(state);
+  const { editedBendName } = bendViewState(state);
   const [troubles, setTroubles] = useState<Readonly<Record<string, string>>>({});
   const { name, transform, channels, enabled, mix } = edit;
   const called = editTitle(edit);
   const own = name === transform ? "" : name;
   const numbers = isBend(edit) ? parametersOf(edit) : [];
-  const edits = () => state.presentEdits.peek().edits;
+  const edits = () => state.currentEdits.peek().edits;
   const say = (what: string) => (text: string) => setTroubles((old) => ({ ...old, [what]: text }));
   const trouble = Object.entries(troubles).filter(([, text]) => text !== "");
   const says = TRANSFORMS.find((one) => one.name === transform)?.says ?? edit.source;
   const count = channelCountText(channels, value.nchw[1]);
   return (
     <li class={enabled ? "nbg-bend-row" : "nbg-bend-row nbg-off"} data-bend={name}>
-      <DragHandle called={called} place={place} grip={grip} />
+      <DragHandle editLabel={called} positionText={positionText} rowReorder={rowReorder} />
       <label class="nbg-bend-name" title={says}>
         <input
           type="checkbox"
@@ -55,20 +60,22 @@ export function BendRow(props: { edit: Edit; value: Value; grip: RowReorder; pla
             key={parameter.name}
             parameter={parameter}
             value={edit.parameters[k] ?? 0}
-            of={called}
-            set={(number, step) => setEdits(state, updateParameter(edits(), edit, k, number), step)}
-            say={say(parameter.name)}
+            ownerLabel={called}
+            setValue={(number, step) =>
+              setEdits(state, updateParameter(edits(), edit, k, number), step)
+            }
+            reportError={say(parameter.name)}
           />
         ))}
         {isBend(edit) && (
           <NumberControl
             parameter={MIX_PARAMETER}
             value={mix}
-            of={called}
-            set={(number, step) =>
+            ownerLabel={called}
+            setValue={(number, step) =>
               setEdits(state, updateEdit(edits(), name, { mix: number }), step)
             }
-            say={say("mix")}
+            reportError={say("mix")}
           />
         )}
         {transform === GLSL && <code class="nbg-second nbg-bend-source">{edit.source}</code>}
@@ -77,11 +84,13 @@ export function BendRow(props: { edit: Edit; value: Value; grip: RowReorder; pla
         <button
           type="button"
           class="nbg-pill"
-          aria-pressed={editedBend.value === name}
+          aria-pressed={editedBendName.value === name}
           aria-label={`Channels of ${called}: ${count}`}
-          title={editedBend.value === name ? "done" : "show and change these channels in the grid"}
+          title={
+            editedBendName.value === name ? "done" : "show and change these channels in the grid"
+          }
           onClick={() => {
-            editedBend.value = editedBend.peek() === name ? "" : name;
+            editedBendName.value = editedBendName.peek() === name ? "" : name;
           }}
         >
           {count}
@@ -89,7 +98,7 @@ export function BendRow(props: { edit: Edit; value: Value; grip: RowReorder; pla
       ) : (
         <span class="nbg-pill">{count}</span>
       )}
-      <RemoveButton called={called} bend={isBend(edit)} grip={grip} />
+      <RemoveButton editLabel={called} isRemovedBend={isBend(edit)} rowReorder={rowReorder} />
       {trouble.length > 0 && (
         <p class="nbg-bend-trouble" role="alert">
           {trouble.map(([what, text]) => `${what}: ${text}`).join(" ")}

@@ -28,14 +28,14 @@ export function BendTools({ value }: { value: Value }) {
       <Icon />
     </button>
   );
-  const { pastEdits, futureEdits } = state;
+  const { undoStack, redoStack } = state;
   return (
     <div class="nbg-bend-tools" role="group" aria-label="Bends">
-      {step("Undo", UndoIcon, pastEdits.value.length > 0, () => undoEdits(state), "Control+Z")}
+      {step("Undo", UndoIcon, undoStack.value.length > 0, () => undoEdits(state), "Control+Z")}
       {step(
         "Redo",
         RedoIcon,
-        futureEdits.value.length > 0,
+        redoStack.value.length > 0,
         () => redoEdits(state),
         "Control+Shift+Z",
       )}
@@ -48,7 +48,7 @@ export function BendTools({ value }: { value: Value }) {
             const preset = PRESETS.find(([name]) => name === event.currentTarget.value);
             event.currentTarget.value = "";
             if (preset === undefined) return;
-            const { edits } = state.presentEdits.peek();
+            const { edits } = state.currentEdits.peek();
             setEdits(state, applyPreset(edits, value.key, preset[1], value.nchw[1]));
           }}
         >

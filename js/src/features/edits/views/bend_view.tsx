@@ -13,9 +13,9 @@ import { EditsAsPython } from "./python_lines.tsx";
 
 /** CSS pixels around and between the two columns. */
 const PADDING = 24;
-const GAP = 28;
+const COLUMN_GAP = 28;
 /** The width share of the channels in the two-column layout. */
-const LEFT_SHARE = 0.455;
+const LEFT_COLUMN_FRACTION = 0.455;
 
 export function BendView(props: { network: Network; value: Value }) {
   const { network, value } = props;
@@ -24,22 +24,33 @@ export function BendView(props: { network: Network; value: Value }) {
   const narrow = width.value < 520;
   const room = width.value - 2 * (narrow ? 12 : PADDING) - 2; // minus its own border
   const beside = width.value >= 760;
-  const left = beside ? Math.floor((room - GAP) * LEFT_SHARE) : room;
-  const right = beside ? room - GAP - left : room;
+  const left = beside ? Math.floor((room - COLUMN_GAP) * LEFT_COLUMN_FRACTION) : room;
+  const right = beside ? room - COLUMN_GAP - left : room;
   return (
-    <div class="nbg-bend" data-bends={state.presentEdits.value.edits.length}>
-      <BendEditor key={value.key} network={network} value={value} left={left} right={right} />
+    <div class="nbg-bend" data-bends={state.currentEdits.value.edits.length}>
+      <BendEditor
+        key={value.key}
+        network={network}
+        value={value}
+        leftWidth={left}
+        rightWidth={right}
+      />
       <EditsAsPython />
     </div>
   );
 }
 
-function BendEditor(props: { network: Network; value: Value; left: number; right: number }) {
-  const { network, value, left, right } = props;
+function BendEditor(props: {
+  network: Network;
+  value: Value;
+  leftWidth: number;
+  rightWidth: number;
+}) {
+  const { network, value, leftWidth, rightWidth } = props;
   const { state } = useViews();
   const statistics = useStatistics(value);
-  const picks = useChannelSelection(value);
-  const [first] = picks.selected;
+  const selection = useChannelSelection(value);
+  const [first] = selection.selected;
   const [liveliest] = statistics === null ? [] : rankByVariation(statistics.channels);
   const channel = Math.min(
     state.selected.value?.channel ?? first ?? liveliest ?? 0,
@@ -48,13 +59,17 @@ function BendEditor(props: { network: Network; value: Value; left: number; right
   return (
     <>
       <div class="nbg-bend-columns">
-        <ChannelPicker {...{ value, statistics, picks }} current={channel} width={left} />
+        <ChannelPicker
+          {...{ value, statistics, selection }}
+          currentChannel={channel}
+          width={leftWidth}
+        />
         <div class="nbg-bend-right">
-          <BendPictures network={network} value={value} channel={channel} width={right} />
+          <BendPictures network={network} value={value} channel={channel} width={rightWidth} />
           <BendList value={value} />
         </div>
       </div>
-      <AddBend {...{ network, value, statistics, channel, picks }} />
+      <AddBend {...{ network, value, statistics, channel, selection }} />
     </>
   );
 }

@@ -1,7 +1,7 @@
 // The left column: the channels to select from, and buttons for sets of them.
 import type { FunctionComponent } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { channelUnit } from "../../../network/display_kind.ts";
+import { channelNoun } from "../../../network/display_kind.ts";
 import { formatInteger } from "../../../number_format.ts";
 import type { Statistics } from "../../../plan/runtime.ts";
 import type { Value } from "../../../plan/schema.ts";
@@ -23,7 +23,7 @@ import {
 import { editTitle } from "./edit_operations.ts";
 import { SelectionGrid } from "./selection_grid.tsx";
 
-const STATISTICS: readonly (readonly [ChannelStatistic, string])[] = [
+const TOP_CHANNEL_STATISTICS: readonly (readonly [ChannelStatistic, string])[] = [
   ["mean", "8 largest by mean"],
   ["max", "8 largest by maximum"],
   ["std", "8 largest by standard deviation"],
@@ -32,15 +32,15 @@ const STATISTICS: readonly (readonly [ChannelStatistic, string])[] = [
 interface ChannelPickerProps {
   value: Value;
   statistics: Statistics | null;
-  current: number;
-  picks: ChannelSelection;
+  currentChannel: number;
+  selection: ChannelSelection;
   width: number;
 }
 
 export function ChannelPicker(props: ChannelPickerProps) {
-  const { value, picks } = props;
+  const { value, selection } = props;
   const views = useViews();
-  const { editedBend: name } = bendViewState(views.state);
+  const { editedBendName: name } = bendViewState(views.state);
   const [asked, setPage] = useState(0);
   const count = value.nchw[1];
   const order = useMemo(() => allChannels(count), [count]);
@@ -49,7 +49,7 @@ export function ChannelPicker(props: ChannelPickerProps) {
   useEffect(() => {
     views.channelOrder.value = order;
   }, [views, order]);
-  const { bend, selected } = picks;
+  const { bend, selected } = selection;
   return (
     <section class="nbg-bend-channels" aria-label="Channels to bend">
       <header class="nbg-bend-heading">
@@ -74,14 +74,14 @@ export function ChannelPicker(props: ChannelPickerProps) {
         )}
       </header>
       <SelectionGrid {...props} channels={order.slice(page * PAGE_SIZE, (page + 1) * PAGE_SIZE)} />
-      {pages > 1 && <Pagination page={page} pages={pages} go={setPage} />}
+      {pages > 1 && <Pagination page={page} pageCount={pages} go={setPage} />}
       {count > 1 && <ChannelSets {...props} />}
     </section>
   );
 }
 
-const ChannelSets: FunctionComponent<ChannelPickerProps> = ({ value, statistics, picks }) => {
-  const { selected, select: pick } = picks;
+const ChannelSets: FunctionComponent<ChannelPickerProps> = ({ value, statistics, selection }) => {
+  const { selected, select: pick } = selection;
   const [seed, setSeed] = useState(0);
   const [grouped, setGrouped] = useState(false);
   const count = value.nchw[1];
@@ -108,7 +108,9 @@ const ChannelSets: FunctionComponent<ChannelPickerProps> = ({ value, statistics,
           disabled={statistics === null}
           value=""
           onChange={(event) => {
-            const by = STATISTICS.find(([one]) => one === event.currentTarget.value)?.[0];
+            const by = TOP_CHANNEL_STATISTICS.find(
+              ([one]) => one === event.currentTarget.value,
+            )?.[0];
             if (by !== undefined && statistics !== null) pick(topChannels(statistics, by));
             event.currentTarget.value = "";
           }}
@@ -116,7 +118,7 @@ const ChannelSets: FunctionComponent<ChannelPickerProps> = ({ value, statistics,
           <option value="" hidden>
             By mean
           </option>
-          {STATISTICS.map(([by, word]) => (
+          {TOP_CHANNEL_STATISTICS.map(([by, word]) => (
             <option key={by} value={by}>
               {word}
             </option>
@@ -134,7 +136,9 @@ const ChannelSets: FunctionComponent<ChannelPickerProps> = ({ value, statistics,
           </button>
         )}
       </div>
-      {grouped && <ChannelClusters value={value} pick={pick} picked={selected} />}
+      {grouped && (
+        <ChannelClusters value={value} selectChannels={pick} selectedChannels={selected} />
+      )}
     </>
   );
 };
@@ -142,10 +146,10 @@ const ChannelSets: FunctionComponent<ChannelPickerProps> = ({ value, statistics,
 /** Clusters of similar maps, computed once when opened: a bend would change them. */
 function ChannelClusters(props: {
   value: Value;
-  picked: ReadonlySet<number>;
-  pick: ChannelSelection["select"];
+  selectedChannels: ReadonlySet<number>;
+  selectChannels: ChannelSelection["select"];
 }) {
-  const { value, picked, pick } = props;
+  const { value, selectedChannels, selectChannels } = props;
   const values = useExampleValues(value);
   const here = values !== null;
   // biome-ignore lint/correctness/useExhaustiveDependencies: the numbers of later runs are no news
@@ -161,10 +165,13 @@ function ChannelClusters(props: {
           type="button"
           key={group[0]}
           class="nbg-button"
-          aria-pressed={group.length === picked.size && group.every((one) => picked.has(one))}
+          aria-pressed={
+            group.length === selectedChannels.size &&
+            group.every((one) => selectedChannels.has(one))
+          }
           title={group.join(", ")}
-          aria-label={`Cluster ${i + 1}: ${channelUnit(value)}s ${group.join(", ")}`}
-          onClick={() => pick(group)}
+          aria-label={`Cluster ${i + 1}: ${channelNoun(value)}s ${group.join(", ")}`}
+          onClick={() => selectChannels(group)}
         >
           {group.length} like {group[0]}
         </button>

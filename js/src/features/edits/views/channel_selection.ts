@@ -12,23 +12,23 @@ interface BendViewState {
   /** Keyed by layer. */
   readonly selectedChannels: Signal<ReadonlyMap<string, readonly number[]>>;
   /** The name of the bend whose channels the grid shows and edits; "" if none. */
-  readonly editedBend: Signal<string>;
+  readonly editedBendName: Signal<string>;
   /** The comparison mode of A and B. */
   readonly compareMode: Signal<"beside" | "wipe" | "hold">;
-  readonly subject: Signal<"output" | "layer">;
+  readonly compareSubject: Signal<"output" | "layer">;
 }
 
 const states = new WeakMap<ReadonlySignal<unknown>, BendViewState>();
 
 /** The state for one viewer: each viewer has its own. */
-export function bendViewState({ presentEdits }: ViewerState): BendViewState {
-  const found = states.get(presentEdits) ?? {
+export function bendViewState({ currentEdits }: ViewerState): BendViewState {
+  const found = states.get(currentEdits) ?? {
     selectedChannels: signal(new Map()),
-    editedBend: signal(""),
+    editedBendName: signal(""),
     compareMode: signal("beside"),
-    subject: signal("output"),
+    compareSubject: signal("output"),
   };
-  states.set(presentEdits, found as BendViewState);
+  states.set(currentEdits, found as BendViewState);
   return found as BendViewState;
 }
 
@@ -41,8 +41,8 @@ export interface ChannelSelection {
 
 export function useChannelSelection(value: Value): ChannelSelection {
   const { state } = useViews();
-  const { selectedChannels, editedBend: name } = bendViewState(state);
-  const { edits } = state.presentEdits.value;
+  const { selectedChannels, editedBendName: name } = bendViewState(state);
+  const { edits } = state.currentEdits.value;
   const count = value.nchw[1];
   const bend = edits.find((one) => one.name === name.value && one.layer === value.key) ?? null;
   const own =
@@ -58,7 +58,7 @@ export function useChannelSelection(value: Value): ChannelSelection {
         selectedChannels.value = new Map([...selectedChannels.peek(), [value.key, numbers]]);
       else {
         const part = { channels: toChannelList(numbers, count) };
-        setEdits(state, updateEdit(state.presentEdits.peek().edits, bend.name, part));
+        setEdits(state, updateEdit(state.currentEdits.peek().edits, bend.name, part));
       }
     },
   };

@@ -4,8 +4,8 @@ import { argsortDescending } from "../../../views/layout.ts";
 
 export const allChannels = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
 
-export const invertChannels = (picked: ReadonlySet<number>, count: number): number[] =>
-  allChannels(count).filter((one) => !picked.has(one));
+export const invertChannels = (selected: ReadonlySet<number>, count: number): number[] =>
+  allChannels(count).filter((one) => !selected.has(one));
 
 export const everyNthChannel = (step: number, count: number): number[] =>
   allChannels(count).filter((one) => one % step === 0);
@@ -31,14 +31,14 @@ export function randomHalf(count: number, seed: number): number[] {
 }
 
 /** Number of channels that "By mean" selects. */
-export const TOP_COUNT = 8;
+export const TOP_CHANNEL_COUNT = 8;
 export type ChannelStatistic = "mean" | "max" | "std";
 
 /** The channels with the largest statistic. */
-export function topChannels(statistics: Statistics, by: ChannelStatistic): number[] {
-  const keys = statistics.channels.map((one: Summary) => one[by]);
+export function topChannels(statistics: Statistics, statistic: ChannelStatistic): number[] {
+  const keys = statistics.channels.map((one: Summary) => one[statistic]);
   return argsortDescending(keys)
-    .slice(0, TOP_COUNT)
+    .slice(0, TOP_CHANNEL_COUNT)
     .sort((a, b) => a - b);
 }
 
@@ -74,12 +74,12 @@ export function clusterChannels(values: Float32Array, channels: number, seed = 0
 
 function normalizeMap(map: Float32Array): Float32Array {
   const finite = map.map((one) => (Number.isFinite(one) ? one : 0));
-  const length = Math.hypot(...partialNorms(finite)) || 1;
+  const length = Math.hypot(...blockNorms(finite)) || 1;
   return finite.map((one) => one / length);
 }
 
 /** Norms of parts of a map: a function takes a limited number of arguments. */
-function partialNorms(map: Float32Array): number[] {
+function blockNorms(map: Float32Array): number[] {
   const found = [];
   for (let i = 0; i < map.length; i += 4096) {
     let sum = 0;
@@ -95,8 +95,8 @@ function squaredDistance(a: Float32Array, b: Float32Array): number {
   return sum;
 }
 
-function nearestCenter(map: Float32Array, middles: readonly Float32Array[]): number {
-  const far = middles.map((one) => squaredDistance(map, one));
+function nearestCenter(map: Float32Array, centers: readonly Float32Array[]): number {
+  const far = centers.map((one) => squaredDistance(map, one));
   return far.indexOf(Math.min(...far));
 }
 
@@ -106,13 +106,13 @@ function nearestCenter(map: Float32Array, middles: readonly Float32Array[]): num
  */
 function initialCenters(
   maps: readonly Float32Array[],
-  k: number,
-  next: () => number,
+  clusterCount: number,
+  nextRandom: () => number,
 ): Float32Array[] {
-  const found = [maps[Math.floor(next() * maps.length)] ?? new Float32Array()];
-  while (found.length < k) {
+  const found = [maps[Math.floor(nextRandom() * maps.length)] ?? new Float32Array()];
+  while (found.length < clusterCount) {
     const far = maps.map((map) => Math.min(...found.map((one) => squaredDistance(map, one))));
-    let rest = next() * far.reduce((sum, one) => sum + one, 0);
+    let rest = nextRandom() * far.reduce((sum, one) => sum + one, 0);
     const at = far.findIndex((one) => {
       rest -= one;
       return rest < 0;

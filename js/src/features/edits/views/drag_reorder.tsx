@@ -9,15 +9,15 @@ import { editsOfLayer, moveEdit, removeEdit } from "./edit_operations.ts";
 /** A row's callbacks to its list. */
 export interface RowReorder {
   startDrag(event: PointerEvent): void;
-  moveBy(by: number): void;
+  moveBy(rowCount: number): void;
   remove(): void;
 }
 
 interface ReorderDrag {
-  readonly from: number;
-  readonly to: number;
+  readonly fromIndex: number;
+  readonly toIndex: number;
   /** The y position of the drop marker, in CSS pixels of the list. */
-  readonly dropLine: number;
+  readonly dropMarkerY: number;
 }
 
 /** Reordering for the list of a layer's edits: its children are the rows in order, `gap` CSS pixels apart. */
@@ -25,11 +25,11 @@ export function useReorder(layer: string, gap: number) {
   const { state, root, zoom } = useViews();
   const list = useRef<HTMLOListElement>(null);
   const [drag, setDrag] = useState<ReorderDrag | null>(null);
-  const { edits } = state.presentEdits.value;
+  const { edits } = state.currentEdits.value;
   const count = editsOfLayer(edits, layer).length;
   const go = (from: number, to: number): void => {
     if (to < 0 || to >= count || from === to) return;
-    setEdits(state, moveEdit(state.presentEdits.peek().edits, layer, from, to));
+    setEdits(state, moveEdit(state.currentEdits.peek().edits, layer, from, to));
   };
   const focus = (row: number, selector: string): void => {
     root.focus({ preventScroll: true });
@@ -37,7 +37,7 @@ export function useReorder(layer: string, gap: number) {
       list.current?.children[row]?.querySelector<HTMLElement>(selector)?.focus();
     });
   };
-  const grip = (edit: Edit, from: number): RowReorder => ({
+  const grip = (edit: Edit, fromIndex: number): RowReorder => ({
     startDrag(event) {
       if (event.button !== 0) return;
       const handle = event.currentTarget as HTMLElement;
@@ -52,8 +52,8 @@ export function useReorder(layer: string, gap: number) {
         const at = before < 0 ? rows.length : before;
         const half = gap / 2;
         const edge = before < 0 ? (rows.at(-1)?.bottom ?? 0) + half : (rows[at]?.top ?? 0) - half;
-        const to = at > from ? at - 1 : at;
-        drag = { from, to, dropLine: (edge - around.top) / zoom.peek() };
+        const toIndex = at > fromIndex ? at - 1 : at;
+        drag = { fromIndex, toIndex, dropMarkerY: (edge - around.top) / zoom.peek() };
         setDrag(drag);
       };
       const end = (up: PointerEvent): void => {
@@ -62,41 +62,45 @@ export function useReorder(layer: string, gap: number) {
           handle.removeEventListener(type, end);
         }
         setDrag(null);
-        if (up.type === "pointerup" && drag !== null) go(drag.from, drag.to);
+        if (up.type === "pointerup" && drag !== null) go(drag.fromIndex, drag.toIndex);
       };
       handle.addEventListener("pointermove", follow);
       handle.addEventListener("pointerup", end);
       handle.addEventListener("pointercancel", end);
     },
     moveBy(by) {
-      go(from, from + by);
-      focus(Math.min(Math.max(from + by, 0), count - 1), ".nbg-grip");
+      go(fromIndex, fromIndex + by);
+      focus(Math.min(Math.max(fromIndex + by, 0), count - 1), ".nbg-grip");
     },
     remove() {
-      setEdits(state, removeEdit(state.presentEdits.peek().edits, edit.name));
+      setEdits(state, removeEdit(state.currentEdits.peek().edits, edit.name));
       // Focus the next row; the undo key needs the focus inside the view.
-      focus(Math.min(from, count - 2), ".nbg-bend-remove");
+      focus(Math.min(fromIndex, count - 2), ".nbg-bend-remove");
     },
   });
   return { list, drag, grip };
 }
 
 /** A row's drag handle. */
-export function DragHandle(props: { called: string; place: string; grip: RowReorder }) {
-  const { called, place, grip } = props;
+export function DragHandle(props: {
+  editLabel: string;
+  positionText: string;
+  rowReorder: RowReorder;
+}) {
+  const { editLabel, positionText, rowReorder } = props;
   return (
     <button
       type="button"
       class="nbg-grip"
-      aria-label={`Move ${called}, ${place}`}
+      aria-label={`Move ${editLabel}, ${positionText}`}
       aria-keyshortcuts="Alt+ArrowUp Alt+ArrowDown"
       title="drag, or Alt+↑ and Alt+↓"
-      onPointerDown={grip.startDrag}
+      onPointerDown={rowReorder.startDrag}
       onKeyDown={(event) => {
         const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
         if (by === undefined || !event.altKey) return;
         event.preventDefault();
-        grip.moveBy(by);
+        rowReorder.moveBy(by);
       }}
     >
       <DragHandleIcon />
@@ -105,15 +109,19 @@ export function DragHandle(props: { called: string; place: string; grip: RowReor
 }
 
 /** Remove an edit's row; an injected or frozen value is released. */
-export function RemoveButton(props: { called: string; bend: boolean; grip: RowReorder }) {
-  const { called, bend, grip } = props;
+export function RemoveButton(props: {
+  editLabel: string;
+  isRemovedBend: boolean;
+  rowReorder: RowReorder;
+}) {
+  const { editLabel, isRemovedBend, rowReorder } = props;
   return (
     <button
       type="button"
       class="nbg-bend-remove"
-      aria-label={bend ? `Remove ${called}` : `Release: end ${called.toLowerCase()}`}
-      title={bend ? "Remove" : "Release"}
-      onClick={grip.remove}
+      aria-label={isRemovedBend ? `Remove ${editLabel}` : `Release: end ${editLabel.toLowerCase()}`}
+      title={isRemovedBend ? "Remove" : "Release"}
+      onClick={rowReorder.remove}
     >
       <CloseIcon />
     </button>

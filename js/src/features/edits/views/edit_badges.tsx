@@ -18,7 +18,7 @@ function groupByLayer(edits: readonly Edit[]): ReadonlyMap<string, readonly Edit
  */
 export function EditBadge({ layer, layers }: { layer: string; layers?: readonly Layer[] }) {
   const { network, state } = useViews();
-  const bent = groupByLayer(activeEdits(state.presentEdits.value.edits));
+  const bent = groupByLayer(activeEdits(state.currentEdits.value.edits));
   if (bent.size === 0) return null;
   const stage =
     state.tab.value === "network"
@@ -41,7 +41,7 @@ export function EditBadge({ layer, layers }: { layer: string; layers?: readonly 
 /** A pill such as "2 bends on decoder.5" that opens the bends. */
 export function EditPill() {
   const { state } = useViews();
-  const bent = groupByLayer(activeEdits(state.presentEdits.value.edits));
+  const bent = groupByLayer(activeEdits(state.currentEdits.value.edits));
   const count = [...bent.values()].reduce((sum, own) => sum + own.length, 0);
   const layer = [...bent.keys()].at(-1);
   if (layer === undefined) return null;
@@ -65,10 +65,12 @@ export function EditPill() {
 /** The status line's word with a button that removes all edits; this can be undone. */
 export function EditStatus() {
   const { state, root } = useViews();
-  if (activeEdits(state.presentEdits.value.edits).length === 0) return null;
+  if (activeEdits(state.currentEdits.value.edits).length === 0) return null;
   return (
     <span class="nbg-bent-word">
-      <strong class="nbg-mine">{state.withoutEdits.value ? "shown without bends" : "bent"}</strong>
+      <strong class="nbg-mine">
+        {state.areEditsBypassed.value ? "shown without bends" : "bent"}
+      </strong>
       <button
         type="button"
         class="nbg-second nbg-underlined"

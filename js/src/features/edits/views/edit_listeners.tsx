@@ -14,7 +14,7 @@ const isTyping = (target: EventTarget | null): boolean =>
   target instanceof HTMLElement &&
   target.closest("textarea, select, input:not([type=range], [type=checkbox])") !== null;
 /** In a field with unsaved text, Ctrl+Z is the browser's own undo. */
-const isDrafting = (target: EventTarget | null): boolean =>
+const isDraftField = (target: EventTarget | null): boolean =>
   target instanceof HTMLElement && target.closest("[data-draft], [type=search], textarea") !== null;
 
 const isUndo = (event: KeyboardEvent): boolean =>
@@ -46,7 +46,7 @@ function addListeners(views: Views): () => void {
     }
   };
   const down = (event: KeyboardEvent): void => {
-    if (isUndo(event) && !isDrafting(event.target)) {
+    if (isUndo(event) && !isDraftField(event.target)) {
       event.preventDefault();
       event.stopPropagation();
       (event.shiftKey ? redoEdits : undoEdits)(state);
@@ -54,7 +54,7 @@ function addListeners(views: Views): () => void {
     }
     const plain = !(event.ctrlKey || event.metaKey || event.altKey || event.shiftKey);
     if (!plain || isTyping(event.target)) return;
-    if (event.key === "a" && state.tab.peek() !== "compare") state.withoutEdits.value = true;
+    if (event.key === "a" && state.tab.peek() !== "compare") state.areEditsBypassed.value = true;
     if (event.key === "b" && state.tab.peek() !== "compare") {
       event.preventDefault();
       root.focus({ preventScroll: true });
@@ -63,7 +63,7 @@ function addListeners(views: Views): () => void {
     }
   };
   const release = (): void => {
-    state.withoutEdits.value = false;
+    state.areEditsBypassed.value = false;
   };
   const up = (event: KeyboardEvent): void => {
     if (event.key.toLowerCase() === "a") release();
@@ -78,7 +78,7 @@ function addListeners(views: Views): () => void {
     if (value === undefined) return;
     const possible = isBendable(value);
     state.editError.value = possible ? "" : notBendableText(value);
-    if (possible) setEdits(state, toggleMute(state.presentEdits.peek().edits, value.key, channel));
+    if (possible) setEdits(state, toggleMute(state.currentEdits.peek().edits, value.key, channel));
   };
 
   window.addEventListener("keydown", before, true);

@@ -8,7 +8,7 @@ import {
   type Transform,
 } from "../../../plan/edits.ts";
 import { NOT_EDITABLE } from "../../../plan/schema.ts";
-import { uniqueName } from "../../../state/edits.ts";
+import { uniqueEditName } from "../../../state/edits.ts";
 
 export { TRANSFORMS };
 
@@ -78,10 +78,10 @@ export const channelCountText = (channels: readonly number[] | null, count: numb
 
 /** The channels in the form an edit stores them: null for all. */
 export const toChannelList = (
-  picked: Iterable<number>,
+  channels: Iterable<number>,
   count: number,
 ): readonly number[] | null => {
-  const numbers = [...new Set(picked)].sort((a, b) => a - b);
+  const numbers = [...new Set(channels)].sort((a, b) => a - b);
   return numbers.length === count ? null : numbers;
 };
 
@@ -90,15 +90,15 @@ export function makeBend(
   layer: string,
   transform: Transform,
   channels: readonly number[] | null,
-  more: Partial<Edit> = {},
+  overrides: Partial<Edit> = {},
 ): Edit {
   return {
     layer,
-    name: uniqueName(edits, more.name ?? transform.name),
+    name: uniqueEditName(edits, overrides.name ?? transform.name),
     transform: transform.name,
-    parameters: more.parameters ?? transform.parameters.map((one) => one.default),
+    parameters: overrides.parameters ?? transform.parameters.map((one) => one.default),
     channels,
-    mix: more.mix ?? 1,
+    mix: overrides.mix ?? 1,
     enabled: true,
     source: "",
     parameter_names: [],
@@ -108,17 +108,17 @@ export function makeBend(
   };
 }
 
-export const updateEdit = (edits: readonly Edit[], name: string, part: Partial<Edit>): Edit[] =>
-  edits.map((one) => (one.name === name ? { ...one, ...part } : one));
+export const updateEdit = (edits: readonly Edit[], name: string, changes: Partial<Edit>): Edit[] =>
+  edits.map((one) => (one.name === name ? { ...one, ...changes } : one));
 
 export const updateParameter = (
   edits: readonly Edit[],
   edit: Edit,
-  k: number,
+  index: number,
   value: number,
 ): Edit[] =>
   updateEdit(edits, edit.name, {
-    parameters: edit.parameters.map((one, i) => (i === k ? value : one)),
+    parameters: edit.parameters.map((one, i) => (i === index ? value : one)),
   });
 
 export const removeEdit = (edits: readonly Edit[], name: string): Edit[] =>

@@ -1,6 +1,6 @@
 // Python code that reproduces the edits.
 import { type Edit, GLSL, INJECT } from "../../../plan/edits.ts";
-import { uniqueName } from "../../../state/edits.ts";
+import { uniqueEditName } from "../../../state/edits.ts";
 
 /** A Python string literal. */
 const pythonString = (text: string): string => JSON.stringify(text);
@@ -34,7 +34,7 @@ export function editsAsPython(edits: readonly Edit[]): string[] {
   const lines = edits.map((edit) => {
     const { layer, name, transform, channels, mix, enabled, is_frozen } = edit;
     const like = transform !== INJECT ? transform : is_frozen ? "freeze" : INJECT;
-    const own = uniqueName(made, like);
+    const own = uniqueEditName(made, like);
     const set = channels === null ? [] : [`channels=${pythonChannels(channels)}`];
     made.push(edit);
     if (is_frozen) return `viewer.freeze(${pythonString(layer)})`;

@@ -8,13 +8,13 @@ export function NumberControl(props: {
   parameter: Parameter;
   value: number;
   /** The owner's name, for screen readers. */
-  of: string;
+  ownerLabel: string;
   /** Set the value; calls with the same `step` are undone together. */
-  set: (value: number, step: string) => void;
+  setValue: (value: number, step: string) => void;
   /** Report an error in the typed text; "" clears it. */
-  say: (trouble: string) => void;
+  reportError: (trouble: string) => void;
 }) {
-  const { parameter, value, of, set, say } = props;
+  const { parameter, value, ownerLabel, setValue, reportError } = props;
   const { name, low, high, step, unit } = parameter;
   const [draft, setDraft] = useState<string | null>(null);
   const [wrong, setWrong] = useState(false);
@@ -25,19 +25,19 @@ export function NumberControl(props: {
     const found = parseNumber(text, parameter);
     const bad = typeof found === "string";
     setWrong(bad);
-    say(bad ? found : "");
+    reportError(bad ? found : "");
     if (bad) return;
     setDraft(null);
-    if (found !== value) set(found, stepper.currentStep());
+    if (found !== value) setValue(found, stepper.currentStep());
   };
   const leave = (): void => {
     setDraft(null);
     setWrong(false);
-    say("");
+    reportError("");
   };
   const move = (by: number): void => {
     leave();
-    set(stepNumber(value, by, parameter), stepper.currentStep());
+    setValue(stepNumber(value, by, parameter), stepper.currentStep());
   };
   // The wheel changes the focused number and doesn't scroll the page.
   const turn = useRef(move);
@@ -65,11 +65,11 @@ export function NumberControl(props: {
         max={high}
         step={step}
         value={value}
-        aria-label={`${of}: ${name}`}
+        aria-label={`${ownerLabel}: ${name}`}
         aria-valuetext={text}
         onInput={(event) => {
           leave();
-          set(Number(event.currentTarget.value), stepper.currentStep());
+          setValue(Number(event.currentTarget.value), stepper.currentStep());
         }}
         {...dragHandlers(stepper)}
       />
@@ -79,7 +79,7 @@ export function NumberControl(props: {
           inputMode="decimal"
           id={id}
           autocomplete="off"
-          aria-label={`${of}: ${name}${unit && `, ${unit}`}`}
+          aria-label={`${ownerLabel}: ${name}${unit && `, ${unit}`}`}
           aria-invalid={wrong}
           // While the field has unsaved text, Ctrl+Z undoes in the text, not in the edits.
           data-draft={draft !== null || undefined}

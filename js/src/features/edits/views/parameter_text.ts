@@ -21,9 +21,9 @@ export function parseNumber(text: string, parameter: Parameter): number | string
 }
 
 /** The value one step up or down, on the step grid and within the limits. */
-export function stepNumber(value: number, by: number, parameter: Parameter): number {
+export function stepNumber(value: number, stepCount: number, parameter: Parameter): number {
   const { step, least, most, above } = parameter;
-  const to = Number((Math.round(value / step + by) * step).toPrecision(7));
+  const to = Number((Math.round(value / step + stepCount) * step).toPrecision(7));
   const low = least === null ? Number.NEGATIVE_INFINITY : above ? least + step : least;
   return Math.min(most ?? Number.POSITIVE_INFINITY, Math.max(low, to));
 }

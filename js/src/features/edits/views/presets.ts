@@ -58,21 +58,21 @@ const SEED = 1;
 export function applyPreset(
   edits: readonly Edit[],
   layer: string,
-  rows: readonly PresetStep[],
-  count: number,
+  steps: readonly PresetStep[],
+  channelCount: number,
 ): Edit[] {
   const made = edits.filter((one) => one.layer !== layer || one.transform === INJECT);
-  for (const { transform, parameters, mix = 1, channels } of rows) {
+  for (const { transform, parameters, mix = 1, channels } of steps) {
     const kind = TRANSFORMS.find(({ name }) => name === transform);
     if (kind === undefined) continue;
     const set =
       channels === "half"
-        ? randomHalf(count, SEED)
+        ? randomHalf(channelCount, SEED)
         : channels === "second"
-          ? everyNthChannel(2, count)
-          : allChannels(count);
+          ? everyNthChannel(2, channelCount)
+          : allChannels(channelCount);
     const more = { mix, ...(parameters && { parameters }) };
-    made.push(makeBend(made, layer, kind, toChannelList(set, count), more));
+    made.push(makeBend(made, layer, kind, toChannelList(set, channelCount), more));
   }
   return made;
 }

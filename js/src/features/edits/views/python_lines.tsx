@@ -4,10 +4,10 @@ import { useViews } from "../../../views/context.ts";
 import { editsAsPython } from "./edits_as_python.ts";
 
 /** How long the button shows "Copied". */
-const COPIED_MS = 1500;
+const COPIED_DISPLAY_MS = 1500;
 
 export function EditsAsPython() {
-  const { edits } = useViews().state.presentEdits.value;
+  const { edits } = useViews().state.currentEdits.value;
   const lines = editsAsPython(edits);
   return lines.length === 0 ? null : <PythonLines title="As Python" lines={lines} />;
 }
@@ -18,7 +18,7 @@ export function PythonLines({ title, lines }: { title: string; lines: readonly s
   const copy = async (text: string): Promise<void> => {
     const done = (await copyText(text)) || copyBySelection(root, text);
     setSaid(done ? "Copied" : "Select and copy");
-    setTimeout(() => setSaid("Copy"), COPIED_MS);
+    setTimeout(() => setSaid("Copy"), COPIED_DISPLAY_MS);
   };
   return (
     <section class="nbg-bend-python" aria-label={title}>

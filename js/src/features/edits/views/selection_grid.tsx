@@ -1,6 +1,6 @@
 // The channels of a layer as selectable tiles: by click, Shift-click, a dragged rectangle, and keys.
 import { useId, useRef, useState } from "preact/hooks";
-import { channelUnit, drawKind, pictureFrame } from "../../../network/display_kind.ts";
+import { channelNoun, channelPictureSize, displayStyle } from "../../../network/display_kind.ts";
 import { formatPercent, formatShort } from "../../../number_format.ts";
 import type { Statistics } from "../../../plan/runtime.ts";
 import type { Value } from "../../../plan/schema.ts";
@@ -21,17 +21,22 @@ const ELEMENT_SIZE = { width: 56, height: 30, gap: 6 };
 const TILE_SIZE = { few: 92, many: 58, gap: 6, most: 12 };
 
 /** The tile layout for a width, if possible without gaps in the last row. */
-function selectionTiles(map: { width: number }, count: number, width: number, ratio: number) {
-  const room = Math.floor(width * ratio);
-  const least = Math.round(TILE_SIZE.gap * ratio);
-  const side = (count <= 12 ? TILE_SIZE.few : TILE_SIZE.many) * ratio;
+function layoutSelectionTiles(
+  map: { width: number },
+  count: number,
+  width: number,
+  pixelRatio: number,
+) {
+  const room = Math.floor(width * pixelRatio);
+  const least = Math.round(TILE_SIZE.gap * pixelRatio);
+  const side = (count <= 12 ? TILE_SIZE.few : TILE_SIZE.many) * pixelRatio;
   const scale = fitScale(map.width, side);
   const tile = tileSide(map.width, scale);
   const most = Math.max(1, Math.min(count, Math.floor((room + least) / (tile + least))));
   const full = [most, most - 1, most - 2].find((one) => one >= most * 0.85 && count % one === 0);
   const columns = full ?? most;
   const spread = columns > 1 ? Math.floor((room - columns * tile) / (columns - 1)) : least;
-  return { columns, scale, gap: Math.min(spread, Math.round(TILE_SIZE.most * ratio)) };
+  return { columns, scale, gap: Math.min(spread, Math.round(TILE_SIZE.most * pixelRatio)) };
 }
 
 interface Box {
@@ -42,11 +47,11 @@ interface Box {
 }
 
 interface LassoDrag {
-  readonly from: readonly [number, number];
+  readonly startPoint: readonly [number, number];
   /** Whether the drag adds channels: the tile where it began was not selected. */
   readonly isAdding: boolean;
-  readonly boxes: readonly (readonly [number, Box])[];
-  box: Box | null;
+  readonly tileBoxes: readonly (readonly [number, Box])[];
+  dragBox: Box | null;
   hitChannels: readonly number[];
 }
 
@@ -55,12 +60,12 @@ export function SelectionGrid(props: {
   /** In display order. */
   channels: readonly number[];
   statistics: Statistics | null;
-  current: number;
-  picks: ChannelSelection;
+  currentChannel: number;
+  selection: ChannelSelection;
   width: number;
 }) {
-  const { value, channels, statistics, current, picks } = props;
-  const { selected, select } = picks;
+  const { value, channels, statistics, currentChannel, selection } = props;
+  const { selected, select } = selection;
   const { state, pixelRatio: ratioOf, zoom } = useViews();
   const id = useId();
   const place = useRef<HTMLDivElement>(null);
@@ -68,9 +73,9 @@ export function SelectionGrid(props: {
   const anchor = useRef<number | null>(null);
   const [lasso, setLasso] = useState<LassoDrag | null>(null);
   const ratio = ratioOf.value;
-  const flat = drawKind(value).drawMode === undefined;
-  const map = pictureFrame(value);
-  const own = selectionTiles(map, channels.length, props.width, ratio);
+  const flat = displayStyle(value).drawMode === undefined;
+  const map = channelPictureSize(value);
+  const own = layoutSelectionTiles(map, channels.length, props.width, ratio);
   const across = Math.max(
     1,
     Math.floor((props.width + ELEMENT_SIZE.gap) / (ELEMENT_SIZE.width + ELEMENT_SIZE.gap)),
@@ -90,7 +95,7 @@ export function SelectionGrid(props: {
   };
   /** The selection plus all channels from the last clicked one to this one. */
   const upTo = (channel: number): Set<number> => {
-    const [a, b] = [channels.indexOf(anchor.current ?? current), channels.indexOf(channel)];
+    const [a, b] = [channels.indexOf(anchor.current ?? currentChannel), channels.indexOf(channel)];
     return new Set([...selected, ...channels.slice(Math.min(a, b), Math.max(a, b) + 1)]);
   };
   const choose = (channel: number, range: boolean): void => {
@@ -103,38 +108,38 @@ export function SelectionGrid(props: {
     // Touch scrolls the page; a tap selects.
     if (event.button !== 0 || event.pointerType === "touch" || event.altKey) return;
     const tiles = [...(place.current?.querySelectorAll<HTMLElement>("[data-pick]") ?? [])];
-    const boxes = tiles.map(
+    const tileBoxes = tiles.map(
       (one) => [Number(one.dataset.pick), one.getBoundingClientRect()] as const,
     );
     const [x, y] = [event.clientX, event.clientY];
-    const at = boxes.find(([, box]) => overlaps(box, { left: x, right: x, top: y, bottom: y }));
+    const at = tileBoxes.find(([, box]) => overlaps(box, { left: x, right: x, top: y, bottom: y }));
     const isAdding = at === undefined || !selected.has(at[0]);
-    drag.current = { from: [x, y], isAdding, boxes, box: null, hitChannels: [] };
+    drag.current = { startPoint: [x, y], isAdding, tileBoxes, dragBox: null, hitChannels: [] };
   };
   const go = (event: PointerEvent): void => {
     const now = drag.current;
     if (now === null) return;
-    const [x, y] = now.from;
+    const [x, y] = now.startPoint;
     const far = Math.hypot(event.clientX - x, event.clientY - y) >= DRAG_THRESHOLD;
-    if (now.box === null && !far) return;
-    if (now.box === null) place.current?.setPointerCapture(event.pointerId);
-    const box = {
+    if (now.dragBox === null && !far) return;
+    if (now.dragBox === null) place.current?.setPointerCapture(event.pointerId);
+    const dragBox = {
       left: Math.min(x, event.clientX),
       right: Math.max(x, event.clientX),
       top: Math.min(y, event.clientY),
       bottom: Math.max(y, event.clientY),
     };
-    const hitChannels = now.boxes
-      .filter(([, tile]) => overlaps(tile, box))
+    const hitChannels = now.tileBoxes
+      .filter(([, tile]) => overlaps(tile, dragBox))
       .map(([channel]) => channel);
-    drag.current = { ...now, box, hitChannels };
+    drag.current = { ...now, dragBox, hitChannels };
     setLasso(drag.current);
   };
   const end = (event: PointerEvent): void => {
     const now = drag.current;
     drag.current = null;
     setLasso(null);
-    if (now === null || now.box === null || event.type !== "pointerup") return;
+    if (now === null || now.dragBox === null || event.type !== "pointerup") return;
     const set = new Set(selected);
     for (const one of now.hitChannels) now.isAdding ? set.add(one) : set.delete(one);
     select(set);
@@ -183,7 +188,7 @@ export function SelectionGrid(props: {
           data-channel={channel}
           aria-selected={shown.has(channel)}
           aria-label={channelLabel(value, channel, statistics)}
-          tabIndex={channel === current ? 0 : -1}
+          tabIndex={channel === currentChannel ? 0 : -1}
           style={{ width: px(width) }}
           onClick={(event) => choose(channel, event.shiftKey)}
           onKeyDown={(event) => press(event, channel)}
@@ -197,7 +202,7 @@ export function SelectionGrid(props: {
       ))}
     </span>
   );
-  const box = lasso?.box ?? null;
+  const box = lasso?.dragBox ?? null;
   const around = place.current?.getBoundingClientRect();
   return (
     <div
@@ -216,25 +221,27 @@ export function SelectionGrid(props: {
         aria-label={`Channels of ${value.key} to bend`}
         aria-owns={rows.map((_, i) => `${id}-${i}`).join(" ")}
       />
-      {rows.map((row, i) => (
-        <div key={row[0]}>
+      {rows.map((elementIndices, i) => (
+        <div key={elementIndices[0]}>
           {flat ? (
-            <VectorElements {...{ value, row, width }}>{cells(row, i)}</VectorElements>
+            <VectorElements {...{ value, elementIndices, width }}>
+              {cells(elementIndices, i)}
+            </VectorElements>
           ) : (
             <Maps
               value={value}
-              channels={row}
+              channels={elementIndices}
               columns={columns}
               scale={own.scale}
               gap={own.gap}
-              rgb={false}
-              label={`channels ${row.join(", ")} of ${value.key}`}
+              isRgb={false}
+              label={`channels ${elementIndices.join(", ")} of ${value.key}`}
             >
-              {cells(row, i)}
+              {cells(elementIndices, i)}
             </Maps>
           )}
           <div class="nbg-captions" style={{ gap: px(gap) }} aria-hidden="true">
-            {row.map((channel) => (
+            {elementIndices.map((channel) => (
               <span
                 key={channel}
                 class={shown.has(channel) ? "nbg-cell-caption nbg-picked" : "nbg-cell-caption"}
@@ -266,21 +273,21 @@ const overlaps = (a: Box, b: Box): boolean =>
 
 /** A channel's label: "channel 21, mean 0.23, max 2.60, 71 % zero". */
 function channelLabel(value: Value, channel: number, statistics: Statistics | null): string {
-  const called = `${channelUnit(value)} ${channel}`;
+  const called = `${channelNoun(value)} ${channel}`;
   const summary = statistics?.channels[channel];
   if (summary === undefined) return called;
-  const { mean, max, zeros } = summary;
-  return `${called}, mean ${formatShort(mean)}, max ${formatShort(max)}, ${formatPercent(zeros)} zero`;
+  const { mean, max, zeroFraction } = summary;
+  return `${called}, mean ${formatShort(mean)}, max ${formatShort(max)}, ${formatPercent(zeroFraction)} zero`;
 }
 
 /** A vector's elements, each as a number above a bar. */
 function VectorElements(props: {
   value: Value;
-  row: readonly number[];
+  elementIndices: readonly number[];
   width: number;
   children: preact.ComponentChildren;
 }) {
-  const { value, row, width, children } = props;
+  const { value, elementIndices, width, children } = props;
   const values = useExampleValues(value);
   const most = values === null || hasUnitRange(value) ? 1 : maxAbs(values) || 1;
   return (
@@ -288,7 +295,7 @@ function VectorElements(props: {
       class="nbg-bend-elements"
       style={{ height: px(ELEMENT_SIZE.height), gap: px(ELEMENT_SIZE.gap) }}
     >
-      {row.map((channel) => {
+      {elementIndices.map((channel) => {
         const number = values?.[channel] ?? 0;
         const share = Number.isFinite(number) ? Math.min(1, Math.abs(number) / most) : 1;
         return (

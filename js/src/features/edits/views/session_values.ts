@@ -1,6 +1,6 @@
 // Values that a session keeps in addition to the Plan's: unedited values, differences, edit stages, and previews.
 import { useEffect, useState } from "preact/hooks";
-import { differenceKey, stageKey, uneditedKey } from "../../../plan/derived_values.ts";
+import { differenceKey, intermediateKey, uneditedKey } from "../../../plan/derived_values.ts";
 import type { Edit } from "../../../plan/edits.ts";
 import type { Session } from "../../../plan/runtime.ts";
 import type { Value } from "../../../plan/schema.ts";
@@ -13,33 +13,33 @@ const NO_KEYS: readonly string[] = [];
  * The last requester of each kind of value for each session. The last request wins, so a component that unmounts after
  * the next one has made its request must not cancel that request.
  */
-const lastRequests = new WeakMap<Session, Map<string, symbol>>();
+const lastRequesters = new WeakMap<Session, Map<string, symbol>>();
 
-function sessionRequests(session: Session): Map<string, symbol> {
-  const found = lastRequests.get(session) ?? new Map<string, symbol>();
-  lastRequests.set(session, found);
+function requestersByKind(session: Session): Map<string, symbol> {
+  const found = lastRequesters.get(session) ?? new Map<string, symbol>();
+  lastRequesters.set(session, found);
   return found;
 }
 
 /** Request values from a session while the component is mounted. Returns the keys of the values. */
 function useSessionRequest(
-  what: string,
-  about: string,
-  ask: (session: Session) => Promise<readonly string[]>,
-  end: (session: Session) => Promise<unknown>,
+  requestKind: string,
+  requestKey: string,
+  requestKeys: (session: Session) => Promise<readonly string[]>,
+  cancelRequest: (session: Session) => Promise<unknown>,
 ): readonly string[] {
   const views = useViews();
   const session = views.state.session.value;
-  const [known, setKnown] = useState({ session, about, keys: NO_KEYS });
-  // biome-ignore lint/correctness/useExhaustiveDependencies: what is asked for is said by `about`
+  const [known, setKnown] = useState({ session, requestKey, keys: NO_KEYS });
+  // biome-ignore lint/correctness/useExhaustiveDependencies: what is asked for is said by `requestKey`
   useEffect(() => {
     if (session === null) return;
     let wanted = true;
-    const self = Symbol(about);
-    sessionRequests(session).set(what, self);
-    ask(session).then(
+    const self = Symbol(requestKey);
+    requestersByKind(session).set(requestKind, self);
+    requestKeys(session).then(
       (keys) => {
-        if (wanted) setKnown({ session, about, keys });
+        if (wanted) setKnown({ session, requestKey, keys });
       },
       (error: unknown) => {
         if (wanted && !isExpectedError(error)) reportFailure(views, error);
@@ -47,11 +47,11 @@ function useSessionRequest(
     );
     return () => {
       wanted = false;
-      if (sessionRequests(session).get(what) !== self) return;
-      end(session).catch(() => undefined); // the session may be closed
+      if (requestersByKind(session).get(requestKind) !== self) return;
+      cancelRequest(session).catch(() => undefined); // the session may be closed
     };
-  }, [views, session, about]);
-  return known.session === session && known.about === about ? known.keys : NO_KEYS;
+  }, [views, session, requestKey]);
+  return known.session === session && known.requestKey === requestKey ? known.keys : NO_KEYS;
 }
 
 /** The values with these keys after the last run. */
@@ -80,32 +80,32 @@ export function useUneditedValue(value: Value): { a: Value; difference: Value | 
  * A value before its edits and after each of them; undefined until the first run with them. Without edits, no stages
  * are kept.
  */
-export function useEditStages({ key }: Value, edits: number): readonly (Value | undefined)[] {
-  const about = edits > 0 ? key : "";
+export function useEditStages({ key }: Value, editCount: number): readonly (Value | undefined)[] {
+  const about = editCount > 0 ? key : "";
   const keys = useSessionRequest(
     "staged",
     about,
     async (session) => {
-      if (about !== "") await session.keepStages([about]);
+      if (about !== "") await session.keepIntermediates([about]);
       return [about];
     },
-    (session) => session.keepStages([]),
+    (session) => session.keepIntermediates([]),
   );
-  const count = keys.includes(key) && edits > 0 ? edits + 1 : 0;
-  return useSessionValues(Array.from({ length: count }, (_, k) => stageKey(key, k)));
+  const count = keys.includes(key) && editCount > 0 ? editCount + 1 : 0;
+  return useSessionValues(Array.from({ length: count }, (_, k) => intermediateKey(key, k)));
 }
 
 /** A preview of one channel for each edit; empty until it can be drawn. */
 export function usePreviews(
   layer: string,
   channel: number,
-  image: number,
+  exampleIndex: number,
   edits: readonly Edit[],
 ): readonly (Value | undefined)[] {
   const keys = useSessionRequest(
     "previewed",
-    `${layer} ${channel} ${image}`,
-    (session) => session.previewEdits({ layer, channel, image, edits }),
+    `${layer} ${channel} ${exampleIndex}`,
+    (session) => session.previewEdits({ layer, channel, image: exampleIndex, edits }),
     (session) => session.previewEdits(null),
   );
   return useSessionValues(keys);

@@ -1,12 +1,12 @@
 // Saving of files: their names, downloads, and PNGs of canvases.
 
 /** A file name that is valid on every file system. */
-export function fileName(words: readonly string[], ending: string): string {
-  const plain = words
+export function fileName(nameParts: readonly string[], extension: string): string {
+  const plain = nameParts
     .join(" ")
     .replace(/[^\p{L}\p{N}._]+/gu, "-")
     .replace(/^[-.]+|-+$/g, "");
-  return `${plain.slice(0, 120) || "viewer"}.${ending}`;
+  return `${plain.slice(0, 120) || "viewer"}.${extension}`;
 }
 
 /** Delay before the object URL is revoked: long enough for any browser to start the download. */

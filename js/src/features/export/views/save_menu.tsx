@@ -48,13 +48,13 @@ export function SaveMenu() {
   live.current = recording;
 
   /** Show an error in the menu where the action was started. */
-  const fail = (error: unknown): void => {
+  const reportError = (error: unknown): void => {
     setTrouble(error instanceof Error ? error.message : String(error));
     setOpen(true);
   };
   const write = (video: Promise<Blob>): void => {
     setRecording(null);
-    video.then((blob) => saveFile(blob, name.current)).catch(fail);
+    video.then((blob) => saveFile(blob, name.current)).catch(reportError);
   };
   const stop = (): void => {
     if (recording !== null) write(recording.stop());
@@ -114,7 +114,7 @@ export function SaveMenu() {
     saveFile(blob, fileName([model, label], "png"));
     done();
   };
-  const begin = async (subject: RecordingSubject): Promise<void> => {
+  const onStart = async (subject: RecordingSubject): Promise<void> => {
     const { value, channel } = subject;
     const of = channel === null ? [model, value.key] : [model, value.key, `channel ${channel}`];
     name.current = fileName(of, "webm");
@@ -148,12 +148,12 @@ export function SaveMenu() {
       )}
       {open && (
         <div class="nbg-save-menu" role="group" aria-label="Save">
-          <MenuItem word="Picture of this view" take={() => saveView().catch(fail)} />
+          <MenuItem label="Picture of this view" onSelect={() => saveView().catch(reportError)} />
           {findPictures(root).map(([label, canvas]) => (
             <MenuItem
               key={label}
-              word={`Picture: ${label}`}
-              take={() => savePicture(label, canvas).catch(fail)}
+              label={`Picture: ${label}`}
+              onSelect={() => savePicture(label, canvas).catch(reportError)}
             />
           ))}
           {webmType() === undefined ? (
@@ -164,10 +164,10 @@ export function SaveMenu() {
           ) : (
             <>
               {outputs.map((value) => (
-                <RecordItem key={value.key} {...{ value, begin, fail }} channel={null} />
+                <RecordItem key={value.key} {...{ value, onStart, reportError }} channel={null} />
               ))}
               {layer !== undefined && isPicture(layer) && channelCount(layer) > 1 && (
-                <RecordItem {...{ channel, begin, fail }} value={layer} />
+                <RecordItem {...{ channel, onStart, reportError }} value={layer} />
               )}
             </>
           )}
@@ -182,10 +182,10 @@ export function SaveMenu() {
   );
 }
 
-function MenuItem({ word, take }: { word: string; take: () => void }) {
+function MenuItem({ label, onSelect }: { label: string; onSelect: () => void }) {
   return (
-    <button type="button" onClick={take}>
-      {word}
+    <button type="button" onClick={onSelect}>
+      {label}
     </button>
   );
 }
@@ -194,24 +194,24 @@ function MenuItem({ word, take }: { word: string; take: () => void }) {
 function RecordItem(props: {
   value: Value;
   channel: number | null;
-  begin: (subject: RecordingSubject) => Promise<void>;
-  fail: (error: unknown) => void;
+  onStart: (subject: RecordingSubject) => Promise<void>;
+  reportError: (error: unknown) => void;
 }) {
-  const { value, channel, begin, fail } = props;
+  const { value, channel, onStart, reportError } = props;
   const range = useColorRange(value);
   const what =
     channel === null ? `the output, ${contentsText(value)}` : `channel ${channel} of ${value.key}`;
   return (
     <MenuItem
-      word={`Record ${what}`}
-      take={() => void begin({ value, channel, range }).catch(fail)}
+      label={`Record ${what}`}
+      onSelect={() => void onStart({ value, channel, range }).catch(reportError)}
     />
   );
 }
 
 /** The stop button: a red dot and the elapsed seconds. */
 function StopRecordingButton({ recording, stop }: { recording: Recording; stop: () => void }) {
-  const seconds = recording.seconds.value;
+  const seconds = recording.elapsedSeconds.value;
   const time = `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
   return (
     <button

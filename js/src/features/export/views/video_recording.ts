@@ -1,6 +1,6 @@
 // Video recording of a value's picture, one frame per run, on its own canvas, enlarged by integer factors.
 import { effect, type Signal, signal } from "@preact/signals";
-import { drawKind, pictureFrame } from "../../../network/display_kind.ts";
+import { channelPictureSize, displayStyle } from "../../../network/display_kind.ts";
 import type { ColorRange, DrawJob } from "../../../plan/runtime.ts";
 import type { Value } from "../../../plan/schema.ts";
 import { imageIndex, type Views } from "../../../views/context.ts";
@@ -12,7 +12,7 @@ import { fitScale } from "../../../views/layout.ts";
  */
 const [MIN_SIDE, MAX_SIDE] = [256, 1024] as const;
 /** Maximum channels of a mosaic. */
-const MAX_CHANNELS = 64;
+const MAX_MOSAIC_CHANNELS = 64;
 const FRAMES_PER_SECOND = 30;
 const BITS_PER_SECOND = 6e6;
 /** At most about 200 MB, held in the page until the recording ends. */
@@ -35,7 +35,7 @@ export interface RecordingSubject {
 }
 
 /** Whether a value can be drawn as a picture. */
-export const isPicture = (value: Value): boolean => drawKind(value).drawMode !== undefined;
+export const isPicture = (value: Value): boolean => displayStyle(value).drawMode !== undefined;
 
 /** The draw job of a recording, with the views' current colours. */
 function recordingJob(
@@ -45,10 +45,10 @@ function recordingJob(
 ): DrawJob | null {
   const { value, channel, range } = subject;
   const { state, theme, network } = views;
-  const drawMode = channel === null ? drawKind(value).drawMode : channelDisplay(value);
+  const drawMode = channel === null ? displayStyle(value).drawMode : channelDrawMode(value);
   if (drawMode === undefined || network.value === null) return null;
   const one = drawMode === "rgb" || drawMode === "classes";
-  const most = one ? value.nchw[1] : MAX_CHANNELS;
+  const most = one ? value.nchw[1] : MAX_MOSAIC_CHANNELS;
   const channels =
     channel === null
       ? Array.from({ length: Math.min(most, value.nchw[1]) }, (_, k) => k)
@@ -56,7 +56,7 @@ function recordingJob(
   const tiles = one ? 1 : channels.length;
   const curves = drawMode === "curves";
   const columns = curves ? 1 : Math.ceil(Math.sqrt(tiles));
-  const { height, width } = pictureFrame(value);
+  const { height, width } = channelPictureSize(value);
   return {
     key: value.key,
     canvas,
@@ -74,14 +74,14 @@ function recordingJob(
 }
 
 /** How one channel is drawn: a colour of an rgb picture as grey, a class score as a map. */
-function channelDisplay(value: Value): DrawJob["drawMode"] | undefined {
-  const { drawMode } = drawKind(value);
+function channelDrawMode(value: Value): DrawJob["drawMode"] | undefined {
+  const { drawMode } = displayStyle(value);
   return drawMode === "rgb" ? "grey" : drawMode === "classes" ? "maps" : drawMode;
 }
 
 export interface Recording {
   /** Elapsed seconds. */
-  readonly seconds: Signal<number>;
+  readonly elapsedSeconds: Signal<number>;
   /** Stop the recording. Resolves to the video, or rejects with the reason. */
   stop(): Promise<Blob>;
 }
@@ -142,7 +142,7 @@ export async function startRecording(
     recorder.onerror = (event) =>
       fail((event as ErrorEvent).error ?? new Error("the recording stopped"));
   });
-  const seconds = signal(0);
+  const elapsedSeconds = signal(0);
   const began = performance.now();
   let last = 0;
   let frame = 0;
@@ -152,8 +152,8 @@ export async function startRecording(
     last = now;
     if (fresh) void draw().then(copy);
     else copy(); // draw the same frame again, so that the video's time advances
-    seconds.value = Math.floor((performance.now() - began) / 1000);
-    if (seconds.value >= MAX_SECONDS) onEnd(stop());
+    elapsedSeconds.value = Math.floor((performance.now() - began) / 1000);
+    if (elapsedSeconds.value >= MAX_SECONDS) onEnd(stop());
   };
   let stopped = false;
   const stop = (): Promise<Blob> => {
@@ -168,5 +168,5 @@ export async function startRecording(
   };
   recorder.start(1000);
   frame = requestAnimationFrame(step);
-  return { seconds, stop };
+  return { elapsedSeconds, stop };
 }

@@ -6,18 +6,18 @@ import type { AxisChoice, AxisKind } from "./latent_plane.ts";
 import { clamp } from "./vector_math.ts";
 
 export function AxisPicker(props: {
-  axes: AxisKind;
+  axisKind: AxisKind;
   choice: AxisChoice;
   codes: LatentCodes | null;
   /** Number of units in a code. */
-  numbers: number;
-  picking: 0 | 1 | null;
+  codeSize: number;
+  pickedEnd: 0 | 1 | null;
   choose: (choice: AxisChoice) => void;
   pick: (end: 0 | 1 | null) => void;
 }) {
-  const { axes, choice, codes, numbers, picking, choose, pick } = props;
-  if (axes === "pca") return null;
-  if (axes === "units" || codes === null) {
+  const { axisKind, choice, codes, codeSize, pickedEnd, choose, pick } = props;
+  if (axisKind === "pca") return null;
+  if (axisKind === "units" || codes === null) {
     const set = (end: 0 | 1, at: number): void => {
       const [a, b] = choice.units;
       choose({ ...choice, units: end === 0 ? [at, b] : [a, at] });
@@ -28,11 +28,11 @@ export function AxisPicker(props: {
           <NumberField
             key={word}
             label={`Unit ${word}`}
-            field="nbg-select nbg-latent-unit"
+            fieldClass="nbg-select nbg-latent-unit"
             low={0}
-            high={numbers - 1}
+            high={codeSize - 1}
             value={choice.units[end as 0 | 1]}
-            set={(index) => set(end as 0 | 1, index)}
+            setValue={(index) => set(end as 0 | 1, index)}
           />
         ))}
       </div>
@@ -45,17 +45,22 @@ export function AxisPicker(props: {
         const at = clamp(choice.pictures[end], 0, codes.count - 1);
         return (
           <span key={name} class="nbg-latent-end">
-            <CodeThumb codes={codes} at={at} label={`${name}: ${itemName(codes, at)}`} side={32} />
+            <CodeThumb
+              codes={codes}
+              position={at}
+              label={`${name}: ${itemName(codes, at)}`}
+              side={32}
+            />
             <span>
               <strong>{name}</strong> <span class="nbg-second">{itemName(codes, at)}</span>
             </span>
             <button
               type="button"
               class="nbg-button"
-              aria-pressed={picking === end}
-              onClick={() => pick(picking === end ? null : end)}
+              aria-pressed={pickedEnd === end}
+              onClick={() => pick(pickedEnd === end ? null : end)}
             >
-              {picking === end ? "Click a point" : "Another"}
+              {pickedEnd === end ? "Click a point" : "Another"}
             </button>
           </span>
         );
@@ -65,13 +70,18 @@ export function AxisPicker(props: {
 }
 
 /** An item's thumbnail; nothing if it has no picture. */
-export function CodeThumb(props: { codes: LatentCodes; at: number; label: string; side: number }) {
-  const { codes, at, label, side } = props;
+export function CodeThumb(props: {
+  codes: LatentCodes;
+  position: number;
+  label: string;
+  side: number;
+}) {
+  const { codes, position, label, side } = props;
   const canvas = useRef<HTMLCanvasElement>(null);
   useLayoutEffect(() => {
-    const image = itemPicture(codes, at);
+    const image = itemPicture(codes, position);
     if (image !== undefined) canvas.current?.getContext("2d")?.putImageData(image, 0, 0);
-  }, [codes, at]);
+  }, [codes, position]);
   if (codes.pictureShape === null) return null;
   const [height, width] = codes.pictureShape;
   const scale = side / Math.max(height, width);

@@ -1,7 +1,7 @@
 // The code pad: the data set's codes as points on the plane, label names, and a ring for the current code.
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { formatShort } from "../../../number_format.ts";
-import { pointerIn, useViews } from "../../../views/context.ts";
+import { pointerOffset, useViews } from "../../../views/context.ts";
 import { CodeThumb } from "./axis_picker.tsx";
 import { codeAt, itemLabel, itemName, type LatentCodes, nearestText } from "./latent_codes.ts";
 import { type LatentPlane, type PlaneAxis, type PlanePoint, projectCode } from "./latent_plane.ts";
@@ -17,17 +17,18 @@ const KEY_STEP = 1 / 100;
 const LABEL_HEIGHT = 17;
 
 /** A coordinate as a share of the pad's width or height. */
-const axisShare = ({ low, high }: PlaneAxis, value: number): number => (value - low) / (high - low);
+const axisFraction = ({ low, high }: PlaneAxis, value: number): number =>
+  (value - low) / (high - low);
 
 interface CodePadProps {
   plane: LatentPlane;
   codes: LatentCodes | null;
-  now: readonly number[];
+  currentCode: readonly number[];
   /** The position of the current code on the plane. */
   point: PlanePoint;
   move: (to: PlanePoint) => void;
   /** Called when an item of the data set is clicked. */
-  onItemClick: (at: number) => void;
+  onItemClick: (position: number) => void;
 }
 
 export function CodePad(props: CodePadProps) {
@@ -56,7 +57,7 @@ export function CodePad(props: CodePadProps) {
   }, []);
 
   const at = (event: PointerEvent): readonly [number, number] => {
-    const { left, top } = pointerIn(place.current as Element, event, views);
+    const { left, top } = pointerOffset(place.current as Element, event, views);
     return [left, top];
   };
   const pointAt = ([x, y]: readonly [number, number]): PlanePoint => {
@@ -125,14 +126,14 @@ export function CodePad(props: CodePadProps) {
       clamp(value + by * times * KEY_STEP * (high - low), low, high);
     move([step(plane.xAxis, point[0], right), step(plane.yAxis, point[1], above)]);
   };
-  const [x, y] = [axisShare(plane.xAxis, point[0]), 1 - axisShare(plane.yAxis, point[1])];
+  const [x, y] = [axisFraction(plane.xAxis, point[0]), 1 - axisFraction(plane.yAxis, point[1])];
   const outside = x < 0 || x > 1 || y < 0 || y > 1;
   const percent = (part: number) => `${100 * clamp(part, 0, 1)}%`;
   const words = [
     `${plane.xAxis.name} ${formatShort(point[0])}`,
     `${plane.yAxis.name} ${formatShort(point[1])}`,
   ];
-  const near = nearestText(codes, props.now);
+  const near = nearestText(codes, props.currentCode);
   return (
     <div
       class="nbg-latent-plane nbg-latent-moves"
@@ -147,9 +148,9 @@ export function CodePad(props: CodePadProps) {
         <ScatterPlot
           plane={plane}
           codes={codes}
-          places={places}
+          padPoints={places}
           side={side}
-          lit={highlightedLabel(codes, hovered, named)}
+          highlighted={highlightedLabel(codes, hovered, named)}
         />
       )}
       {layoutLabels(names, side, plane).map(({ label, name, left, top }) => (
@@ -182,7 +183,7 @@ export function CodePad(props: CodePadProps) {
       />
       {codes !== null && hovered !== null && (
         <span class="nbg-latent-tip" style={tooltipPosition(places, hovered, side)}>
-          <CodeThumb codes={codes} at={hovered} label={itemName(codes, hovered)} side={56} />
+          <CodeThumb codes={codes} position={hovered} label={itemName(codes, hovered)} side={56} />
           {itemName(codes, hovered)}
         </span>
       )}
@@ -190,8 +191,8 @@ export function CodePad(props: CodePadProps) {
   );
 }
 
-function tooltipPosition(places: Float32Array, at: number, side: number) {
-  const [x, y] = [(places[2 * at] ?? 0) * side, (places[2 * at + 1] ?? 0) * side];
+function tooltipPosition(padPoints: Float32Array, position: number, side: number) {
+  const [x, y] = [(padPoints[2 * position] ?? 0) * side, (padPoints[2 * position + 1] ?? 0) * side];
   return {
     maxWidth: `${side / 2 - 14}px`,
     ...(x < side / 2 ? { left: `${x + 12}px` } : { right: `${side - x + 12}px` }),
@@ -202,10 +203,10 @@ function tooltipPosition(places: Float32Array, at: number, side: number) {
 /** The label whose points are highlighted. */
 function highlightedLabel(
   codes: LatentCodes | null,
-  hovered: number | null,
-  named: number | null,
+  hoveredItem: number | null,
+  hoveredLabel: number | null,
 ): number {
-  return named ?? (hovered === null ? -1 : (codes?.labels[hovered] ?? -1));
+  return hoveredLabel ?? (hoveredItem === null ? -1 : (codes?.labels[hoveredItem] ?? -1));
 }
 
 /** The pad positions of all codes: x and y alternate. */
@@ -213,32 +214,32 @@ function padPositions(plane: LatentPlane, codes: LatentCodes | null): Float32Arr
   const found = new Float32Array(2 * (codes?.count ?? 0));
   for (let at = 0; codes !== null && at < codes.count; at++) {
     const [a, b] = projectCode(plane, codeAt(codes, at));
-    found[2 * at] = axisShare(plane.xAxis, a);
-    found[2 * at + 1] = 1 - axisShare(plane.yAxis, b);
+    found[2 * at] = axisFraction(plane.xAxis, a);
+    found[2 * at + 1] = 1 - axisFraction(plane.yAxis, b);
   }
   return found;
 }
 
 interface LabelPosition {
-  readonly label: number;
+  readonly labelIndex: number;
   readonly name: string;
   readonly x: number;
   readonly y: number;
 }
 
 /** Each label's name at the mean of its points. */
-function labelPositions(codes: LatentCodes, places: Float32Array): LabelPosition[] {
+function labelPositions(codes: LatentCodes, padPoints: Float32Array): LabelPosition[] {
   const sums = new Map<number, { at: number; x: number; y: number; count: number }>();
   for (const [at, label] of codes.labels.entries()) {
     if (label < 0) continue;
     const sum = sums.get(label) ?? { at, x: 0, y: 0, count: 0 };
-    sum.x += places[2 * at] ?? 0;
-    sum.y += places[2 * at + 1] ?? 0;
+    sum.x += padPoints[2 * at] ?? 0;
+    sum.y += padPoints[2 * at + 1] ?? 0;
     sum.count += 1;
     sums.set(label, sum);
   }
   return [...sums].map(([label, { at, x, y, count }]) => {
-    return { label, name: itemLabel(codes, at), x: x / count, y: y / count };
+    return { labelIndex: label, name: itemLabel(codes, at), x: x / count, y: y / count };
   });
 }
 
@@ -247,7 +248,7 @@ function labelPositions(codes: LatentCodes, places: Float32Array): LabelPosition
  * axis name.
  */
 function layoutLabels(
-  names: readonly LabelPosition[],
+  labels: readonly LabelPosition[],
   side: number,
   { xAxis, yAxis }: LatentPlane,
 ) {
@@ -258,9 +259,9 @@ function layoutLabels(
     { left: side - right, top: last, half: right },
     { left: above, top: first, half: above },
   ];
-  return [...names]
+  return [...labels]
     .sort((a, b) => a.y - b.y)
-    .map(({ label, name, x, y }) => {
+    .map(({ labelIndex, name, x, y }) => {
       const half = halfOf(name);
       const left = clamp(x * side, half, side - half);
       const own = clamp(y * side, first, last);
@@ -273,7 +274,7 @@ function layoutLabels(
         .filter((at) => beside.every((other) => Math.abs(other.top - at) > LABEL_HEIGHT - 0.01))
         .sort((a, b) => Math.abs(a - own) - Math.abs(b - own));
       taken.push({ left, top, half });
-      return { label, name, left, top };
+      return { label: labelIndex, name, left, top };
     });
 }
 
@@ -281,11 +282,11 @@ function layoutLabels(
 function ScatterPlot(props: {
   plane: LatentPlane;
   codes: LatentCodes | null;
-  places: Float32Array;
+  padPoints: Float32Array;
   side: number;
-  lit: number;
+  highlighted: number;
 }) {
-  const { plane, codes, places, side, lit: label } = props;
+  const { plane, codes, padPoints, side, highlighted: label } = props;
   const { pixelRatio, theme, root } = useViews();
   const canvas = useRef<HTMLCanvasElement>(null);
   const size = Math.max(1, Math.round(side * pixelRatio.value));
@@ -299,7 +300,7 @@ function ScatterPlot(props: {
     paper.clearRect(0, 0, 1, 1);
     paper.strokeStyle = color("--nb-ctl");
     paper.lineWidth = 1 / size;
-    const [x, y] = [axisShare(plane.xAxis, 0), 1 - axisShare(plane.yAxis, 0)];
+    const [x, y] = [axisFraction(plane.xAxis, 0), 1 - axisFraction(plane.yAxis, 0)];
     for (const [from, to] of [
       [
         [x, 0],
@@ -318,12 +319,12 @@ function ScatterPlot(props: {
     const draw = (some: (at: number) => boolean, fill: string, alpha: number): void => {
       paper.fillStyle = fill;
       paper.globalAlpha = alpha;
-      for (let at = 0; 2 * at < places.length; at++) {
+      for (let at = 0; 2 * at < padPoints.length; at++) {
         if (!some(at)) continue;
         paper.beginPath();
         paper.arc(
-          places[2 * at] ?? 0,
-          places[2 * at + 1] ?? 0,
+          padPoints[2 * at] ?? 0,
+          padPoints[2 * at + 1] ?? 0,
           POINT_RADIUS / side,
           0,
           2 * Math.PI,
@@ -333,9 +334,9 @@ function ScatterPlot(props: {
       paper.globalAlpha = 1;
     };
     const isLit = (at: number) => label >= 0 && codes?.labels[at] === label;
-    draw((at) => !isLit(at), color("--nb-mark"), places.length > 400 ? 0.22 : 0.45);
+    draw((at) => !isLit(at), color("--nb-mark"), padPoints.length > 400 ? 0.22 : 0.45);
     draw(isLit, color("--nb-brand"), 1);
-  }, [plane, codes, places, side, size, label, now, root]);
+  }, [plane, codes, padPoints, side, size, label, now, root]);
   return (
     <canvas
       ref={canvas}

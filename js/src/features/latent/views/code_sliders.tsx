@@ -2,7 +2,7 @@
 import { useMemo, useRef, useState } from "preact/hooks";
 import { formatExact, formatPlural, formatShort } from "../../../number_format.ts";
 import { useViews } from "../../../views/context.ts";
-import { NARROW } from "../../../views/layout.ts";
+import { NARROW_WIDTH } from "../../../views/layout.ts";
 import type { LatentRecord } from "../../sources/records.ts";
 import type { LatentCodes } from "./latent_codes.ts";
 import { sliderRange } from "./latent_plane.ts";
@@ -15,34 +15,36 @@ const SLIDER_STEPS = 400;
 
 export function CodeSliders(props: {
   codes: LatentCodes | null;
-  now: readonly number[];
+  currentCode: readonly number[];
   /** The latent with its initial code, which sets the slider ranges if there is no data set. */
-  first: LatentRecord;
+  initialRecord: LatentRecord;
   move: (code: readonly number[]) => void;
 }) {
-  const { codes, now, move } = props;
+  const { codes, currentCode, move } = props;
   const { width } = useViews();
-  const row = width.value < NARROW ? TOUCH_ROW_HEIGHT : ROW_HEIGHT;
-  const begun = useRef(props.first.code);
+  const row = width.value < NARROW_WIDTH ? TOUCH_ROW_HEIGHT : ROW_HEIGHT;
+  const begun = useRef(props.initialRecord.code);
   const [top, setTop] = useState(0);
   const ranges = useMemo(
     () => begun.current.map((value, at) => sliderRange(codes, at, value)),
     [codes],
   );
-  const many = now.length > MAX_ROWS;
-  const from = many ? Math.min(Math.max(0, Math.floor(top / row) - 16), now.length - MAX_ROWS) : 0;
-  const shown = now.slice(from, from + MAX_ROWS);
+  const many = currentCode.length > MAX_ROWS;
+  const from = many
+    ? Math.min(Math.max(0, Math.floor(top / row) - 16), currentCode.length - MAX_ROWS)
+    : 0;
+  const shown = currentCode.slice(from, from + MAX_ROWS);
   const set = (at: number, value: number): void => {
-    move(now.map((one, k) => (k === at ? Math.fround(value) : one)));
+    move(currentCode.map((one, k) => (k === at ? Math.fround(value) : one)));
   };
   return (
     <div
       class="nbg-latent-sliders nbg-latent-moves"
       role="group"
-      aria-label={`Code, ${formatPlural(now.length, "value")}`}
+      aria-label={`Code, ${formatPlural(currentCode.length, "value")}`}
       onScroll={(event) => many && setTop(event.currentTarget.scrollTop)}
     >
-      <div style={{ height: `${now.length * row}px`, paddingTop: `${from * row}px` }}>
+      <div style={{ height: `${currentCode.length * row}px`, paddingTop: `${from * row}px` }}>
         {shown.map((value, k) => {
           const at = from + k;
           const [low, high] = ranges[at] ?? [-1, 1];

@@ -1,9 +1,9 @@
 // The plane as a grid of decoded pictures, decoded one by one while the ring is at rest, and cached for recurring
 // planes.
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { drawKind } from "../../../network/display_kind.ts";
+import { displayStyle } from "../../../network/display_kind.ts";
 import type { Value } from "../../../plan/schema.ts";
-import { pointerIn, useViews } from "../../../views/context.ts";
+import { pointerOffset, useViews } from "../../../views/context.ts";
 import { useColorRange } from "../../../views/maps.tsx";
 import type { LatentRecord } from "../../sources/records.ts";
 import { createDecodeSession, type DecodeSession, type DrawOptions } from "./decode_session.ts";
@@ -18,14 +18,14 @@ import {
 import { clamp } from "./vector_math.ts";
 
 /** The ring is at rest after this long without movement. */
-const SETTLE_MS = 250;
+const SETTLE_DELAY_MS = 250;
 /** Time budget for decoding before the page gets an animation frame. */
 const FRAME_BUDGET_MS = 8;
 const MAX_CACHED_GRIDS = 6;
 /** Maximum side of a cell's picture in pixels. */
 const MAX_CELL_SIDE = 64;
 
-interface Props {
+interface DecodeGridProps {
   source: LatentRecord;
   plane: LatentPlane;
   point: PlanePoint;
@@ -40,9 +40,9 @@ interface CachedGrid {
   readonly decodedCells: Set<number>;
 }
 
-export function DecodeGrid(props: Props) {
+export function DecodeGrid(props: DecodeGridProps) {
   const { output } = props;
-  const drawMode = output && drawKind(output).drawMode;
+  const drawMode = output && displayStyle(output).drawMode;
   if (output === undefined || drawMode === undefined) {
     return (
       <figcaption class="nbg-second">
@@ -50,11 +50,11 @@ export function DecodeGrid(props: Props) {
       </figcaption>
     );
   }
-  return <GridCells {...props} output={output} as={drawMode} />;
+  return <GridCells {...props} output={output} drawMode={drawMode} />;
 }
 
-function GridCells(props: Props & { output: Value; as: DrawOptions["drawMode"] }) {
-  const { source, plane, point, output, as: drawMode, move } = props;
+function GridCells(props: DecodeGridProps & { output: Value; drawMode: DrawOptions["drawMode"] }) {
+  const { source, plane, point, output, drawMode, move } = props;
   const views = useViews();
   const { state, theme } = views;
   const place = useRef<HTMLDivElement>(null);
@@ -110,8 +110,8 @@ function GridCells(props: Props & { output: Value; as: DrawOptions["drawMode"] }
       let since = 0;
       for (let cell = 0; cell < GRID_CELLS * GRID_CELLS && wanted; cell++) {
         if (grid.decodedCells.has(cell)) continue;
-        while (wanted && performance.now() - moved.current.at < SETTLE_MS)
-          await delay(SETTLE_MS / 2);
+        while (wanted && performance.now() - moved.current.at < SETTLE_DELAY_MS)
+          await delay(SETTLE_DELAY_MS / 2);
         if (performance.now() - since > FRAME_BUDGET_MS) {
           await nextFrame();
           since = performance.now();
@@ -136,7 +136,7 @@ function GridCells(props: Props & { output: Value; as: DrawOptions["drawMode"] }
   const click = (event: MouseEvent): void => {
     const box = place.current;
     if (box === null) return;
-    const { left, top } = pointerIn(box, event, views);
+    const { left, top } = pointerOffset(box, event, views);
     const at = (part: number, length: number) =>
       clamp(Math.floor((GRID_CELLS * part) / length), 0, GRID_CELLS - 1);
     move(cellCenter(plane, at(left, box.clientWidth), at(top, box.clientHeight)));
@@ -172,20 +172,21 @@ function GridCells(props: Props & { output: Value; as: DrawOptions["drawMode"] }
 }
 
 function getCachedGrid(
-  sheets: Map<string, CachedGrid>,
-  name: string,
+  cachedGrids: Map<string, CachedGrid>,
+  gridKey: string,
   width: number,
   height: number,
 ): CachedGrid {
-  const known = sheets.get(name);
-  sheets.delete(name);
+  const known = cachedGrids.get(gridKey);
+  cachedGrids.delete(gridKey);
   const grid = known ?? {
     pixels: document.createElement("canvas"),
     decodedCells: new Set<number>(),
   };
   if (known === undefined) Object.assign(grid.pixels, { width, height });
-  sheets.set(name, grid); // most recently used
-  for (const old of sheets.keys()) if (sheets.size > MAX_CACHED_GRIDS) sheets.delete(old);
+  cachedGrids.set(gridKey, grid); // most recently used
+  for (const old of cachedGrids.keys())
+    if (cachedGrids.size > MAX_CACHED_GRIDS) cachedGrids.delete(old);
   return grid;
 }
 

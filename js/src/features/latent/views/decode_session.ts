@@ -14,7 +14,7 @@ export interface DecodeSession {
   draw(
     layer: string,
     code: readonly number[],
-    drawn: DrawOptions,
+    drawOptions: DrawOptions,
     canvas: HTMLCanvasElement,
   ): Promise<boolean>;
   /** Increments when decoded pictures become stale: other weights, edits, or inputs that bypass the code. */
@@ -25,12 +25,12 @@ export interface DecodeSession {
 }
 
 /** The session is disposed after this long without use. */
-const IDLE_MS = 10_000;
+const IDLE_DISPOSE_MS = 10_000;
 /** Number of the next injected array, used in its name. */
-let nextId = 0;
+let nextArrayNumber = 0;
 
 /** The array that one of the reader's edits injects. */
-function injectedArray(hash: string): Float32Array {
+function getInjectedArray(hash: string): Float32Array {
   const data = pageStore().get(hash);
   return data === undefined
     ? new Float32Array()
@@ -53,11 +53,11 @@ export function createDecodeSession(state: ViewerState): DecodeSession {
   };
   /** A run that only changes the code doesn't invalidate decoded pictures. */
   let code = state.featureEdits.peek();
-  let edited = state.presentEdits.peek().edits;
+  let edited = state.currentEdits.peek().edits;
   let session = state.session.peek();
   const stop = effect(() => {
     state.run.value;
-    const others = state.presentEdits.value.edits;
+    const others = state.currentEdits.value.edits;
     const now = state.session.value;
     untracked(() => {
       const moved = code !== state.featureEdits.peek();
@@ -91,9 +91,9 @@ export function createDecodeSession(state: ViewerState): DecodeSession {
       const own = stale() ? undefined : await openSession();
       const value = own && codeToValue(own.plan, { input: layer, code });
       if (own === undefined || value === undefined || stale()) return false;
-      const name = `tried ${nextId++}`;
-      const edits: readonly Edit[] = [latentEdit(layer, name), ...state.presentEdits.peek().edits];
-      await own.setEdits(edits, (hash) => (hash === name ? value : injectedArray(hash)));
+      const name = `tried ${nextArrayNumber++}`;
+      const edits: readonly Edit[] = [latentEdit(layer, name), ...state.currentEdits.peek().edits];
+      await own.setEdits(edits, (hash) => (hash === name ? value : getInjectedArray(hash)));
       await own.run();
       if (stale()) return false;
       own.draw([job]);
@@ -102,7 +102,7 @@ export function createDecodeSession(state: ViewerState): DecodeSession {
       if (stale()) return false; // the session was closed
       throw error;
     } finally {
-      if (!closed) idle = setTimeout(close, IDLE_MS);
+      if (!closed) idle = setTimeout(close, IDLE_DISPOSE_MS);
     }
   }
 

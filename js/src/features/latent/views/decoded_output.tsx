@@ -1,6 +1,6 @@
 // The live decoder output, an animated orbit around the plane's middle, and a button back to the data set.
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { drawKind } from "../../../network/display_kind.ts";
+import { displayStyle } from "../../../network/display_kind.ts";
 import type { Network } from "../../../network/network.ts";
 import { formatPlural } from "../../../number_format.ts";
 import type { Value } from "../../../plan/schema.ts";
@@ -13,10 +13,10 @@ import type { ImagesRecord, LatentRecord } from "../../sources/records.ts";
 import { type LatentCodes, nearestText } from "./latent_codes.ts";
 import { codeAtPoint, type LatentPlane, type PlanePoint } from "./latent_plane.ts";
 
-const SIDE = 132;
+const OUTPUT_SIDE = 132;
 const ORBIT_MS = 8000;
 /** Orbit radius as a share of half the plane's side, if the ring is in the middle. */
-const DEFAULT_RADIUS = 0.4;
+const DEFAULT_ORBIT_RADIUS = 0.4;
 const ORBIT_STEPS = 24;
 /** Events on the pad, the grid or a slider that stop an orbit. */
 const INTERRUPT_EVENTS = ["pointerdown", "keydown"] as const;
@@ -26,12 +26,12 @@ export function DecodedOutput(props: {
   source: LatentRecord;
   output: Value | undefined;
   codes: LatentCodes | null;
-  now: readonly number[];
+  currentCode: readonly number[];
   plane: LatentPlane;
   point: PlanePoint;
   move: (code: readonly number[]) => void;
 }) {
-  const { network, source, output, codes, now, plane, point, move } = props;
+  const { network, source, output, codes, currentCode, plane, point, move } = props;
   const { state } = useViews();
   const [orbits, setOrbits] = useState(false);
   useOrbit(orbits, plane, point, move, () => setOrbits(false));
@@ -44,17 +44,23 @@ export function DecodedOutput(props: {
   const session = state.session.value;
   state.run.value; // subscribe to runs: each run updates the skipped layers
   const skipped = network.layers.filter(({ name }) => isSkipped(session, name));
-  const near = nearestText(codes, now);
+  const near = nearestText(codes, currentCode);
   return (
     <div class="nbg-latent-decoded">
       {output !== undefined && (
-        <ValuePicture value={output} width={SIDE} height={SIDE} minTile={28} showTopValues />
+        <ValuePicture
+          value={output}
+          width={OUTPUT_SIDE}
+          height={OUTPUT_SIDE}
+          minTileSide={28}
+          showTopValues
+        />
       )}
       <p>
         <strong>Decoded</strong>
         {near !== "" && <span class="nbg-second"> {near}</span>}
       </p>
-      {output !== undefined && drawKind(output).isImage && (
+      {output !== undefined && displayStyle(output).isImage && (
         <p class="nbg-second">
           <ImageRange value={output} />
         </p>
@@ -68,7 +74,7 @@ export function DecodedOutput(props: {
       <button type="button" class="nbg-button" aria-pressed={orbits} onClick={orbit}>
         {orbits ? "Stop" : "Orbit"}
       </button>
-      <button type="button" class="nbg-button" onClick={() => returnToData(state)}>
+      <button type="button" class="nbg-button" onClick={() => returnToDataSet(state)}>
         Back to data
       </button>
     </div>
@@ -79,7 +85,11 @@ export function DecodedOutput(props: {
  * Return to the latent's data set, at the previous item if it was the source before; without a data set, to the
  * original input.
  */
-function returnToData({ source, pythonSources, plan }: ReturnType<typeof useViews>["state"]): void {
+function returnToDataSet({
+  source,
+  pythonSources,
+  plan,
+}: ReturnType<typeof useViews>["state"]): void {
   const now = source.peek();
   const input = plan
     .peek()
@@ -107,13 +117,13 @@ const prefersReducedMotion = (): boolean => matchMedia("(prefers-reduced-motion:
 /** The circle around the plane's middle that starts at a point, as a function of the share of a full turn. */
 function circleThrough(
   { xAxis, yAxis }: LatentPlane,
-  from: PlanePoint,
+  startPoint: PlanePoint,
 ): (share: number) => PlanePoint {
   const middle: PlanePoint = [(xAxis.low + xAxis.high) / 2, (yAxis.low + yAxis.high) / 2];
   const half: PlanePoint = [(xAxis.high - xAxis.low) / 2, (yAxis.high - yAxis.low) / 2];
-  const [x, y] = [(from[0] - middle[0]) / half[0], (from[1] - middle[1]) / half[1]];
+  const [x, y] = [(startPoint[0] - middle[0]) / half[0], (startPoint[1] - middle[1]) / half[1]];
   const far = Math.hypot(x, y);
-  const radius = far > 0.05 ? Math.min(1, far) : DEFAULT_RADIUS;
+  const radius = far > 0.05 ? Math.min(1, far) : DEFAULT_ORBIT_RADIUS;
   const first = Math.atan2(y, x);
   return (share) => {
     const angle = first + 2 * Math.PI * share;
@@ -126,7 +136,7 @@ function circleThrough(
 
 /** Animate the code along an orbit until the reader moves it. */
 function useOrbit(
-  on: boolean,
+  isRunning: boolean,
   plane: LatentPlane,
   point: PlanePoint,
   move: (code: readonly number[]) => void,
@@ -137,7 +147,7 @@ function useOrbit(
   now.current = { plane, point, move, stop };
   // biome-ignore lint/correctness/useExhaustiveDependencies: another plane by its name is another circle
   useLayoutEffect(() => {
-    if (!on) return;
+    if (!isRunning) return;
     const place = circleThrough(now.current.plane, now.current.point);
     const begun = performance.now();
     let frame = 0;
@@ -159,5 +169,5 @@ function useOrbit(
       motion.removeEventListener("change", end);
       for (const name of INTERRUPT_EVENTS) root.removeEventListener(name, grab, true);
     };
-  }, [on, plane.name, root]);
+  }, [isRunning, plane.name, root]);
 }

@@ -25,8 +25,8 @@ export interface LatentCodes {
   readonly classes: readonly string[];
 }
 
-const isPair = (given: unknown): given is [number, number] =>
-  Array.isArray(given) && given.length === 2 && given.every((one) => typeof one === "number");
+const isNumberPair = (value: unknown): value is [number, number] =>
+  Array.isArray(value) && value.length === 2 && value.every((one) => typeof one === "number");
 
 /** Unpack the codes; throws if the data are damaged. */
 export function unpackCodes(
@@ -58,8 +58,8 @@ export function unpackCodes(
   const [height = 0, width = 0, channels = 0] = sides ?? [];
   const rest = data.byteLength - from - 4 * floats;
   if (
-    !isPair(deviations) ||
-    !isPair(explainedVariance) ||
+    !isNumberPair(deviations) ||
+    !isNumberPair(explainedVariance) ||
     rest !== count * height * width * channels
   ) {
     throw new Error("the codes are damaged");
@@ -86,30 +86,30 @@ export function unpackCodes(
 }
 
 /** An item's code, by the item's position in `codes`. */
-export const codeAt = ({ codes, codeSize }: LatentCodes, at: number): Float32Array =>
-  codes.subarray(at * codeSize, (at + 1) * codeSize);
+export const codeAt = ({ codes, codeSize }: LatentCodes, position: number): Float32Array =>
+  codes.subarray(position * codeSize, (position + 1) * codeSize);
 
 /** The name of an item's label; "" if it has none. */
-export function itemLabel({ labels, classes }: LatentCodes, at: number): string {
-  const label = labels[at] ?? -1;
+export function itemLabel({ labels, classes }: LatentCodes, position: number): string {
+  const label = labels[position] ?? -1;
   return label < 0 ? "" : (classes[label] ?? String(label));
 }
 
 /** An item's name, such as "Sandal, item 17". */
-export function itemName(codes: LatentCodes, at: number): string {
-  const label = itemLabel(codes, at);
-  return `${label === "" ? "" : `${label}, `}item ${codes.itemIndices[at]}`;
+export function itemName(codes: LatentCodes, position: number): string {
+  const label = itemLabel(codes, position);
+  return `${label === "" ? "" : `${label}, `}item ${codes.itemIndices[position]}`;
 }
 
 /** An item's picture; undefined if the items are not pictures. */
 export function itemPicture(
   { pictureShape, pictures }: LatentCodes,
-  at: number,
+  position: number,
 ): ImageData | undefined {
   if (pictureShape === null) return undefined;
   const [height, width, channels] = pictureShape;
   const image = new ImageData(width, height);
-  const first = at * height * width * channels;
+  const first = position * height * width * channels;
   for (let k = 0; k < height * width; k++) {
     for (let c = 0; c < 3; c++) {
       image.data[4 * k + c] = pictures[first + k * channels + (channels === 3 ? c : 0)] ?? 0;
@@ -125,7 +125,7 @@ const NEAREST_COUNT = 5;
 export function nearestItems(
   codes: LatentCodes,
   code: ArrayLike<number>,
-  most = NEAREST_COUNT,
+  count = NEAREST_COUNT,
 ): number[] {
   const found: [number, number][] = [];
   for (let at = 0; at < codes.count; at++) {
@@ -133,10 +133,10 @@ export function nearestItems(
     let sum = 0;
     for (let k = 0; k < codes.codeSize; k++) sum += ((own[k] ?? 0) - (code[k] ?? 0)) ** 2;
     const worst = found.at(-1)?.[1] ?? Number.POSITIVE_INFINITY;
-    if (found.length === most && sum >= worst) continue;
+    if (found.length === count && sum >= worst) continue;
     found.push([at, sum]);
     found.sort((a, b) => a[1] - b[1]);
-    if (found.length > most) found.pop();
+    if (found.length > count) found.pop();
   }
   return found.map(([at]) => at);
 }

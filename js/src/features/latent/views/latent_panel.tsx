@@ -17,7 +17,7 @@ import { codeAt, type LatentCodes, unpackCodes } from "./latent_codes.ts";
 import {
   type AxisChoice,
   type AxisKind,
-  availableAxes,
+  availableAxisKinds,
   codeAtPoint,
   distanceToPlane,
   makePlane,
@@ -60,7 +60,7 @@ function useCodes({ data, labels, classes }: LatentRecord): readonly [LatentCode
   return found;
 }
 
-const AXIS_CHOICES: readonly (readonly [AxisKind, string])[] = [
+const AXIS_KIND_LABELS: readonly (readonly [AxisKind, string])[] = [
   ["pca", "PCA 1, 2"],
   ["units", "Units"],
   ["between", "Between two pictures"],
@@ -71,19 +71,19 @@ function LatentWorkbench({ network, source }: { network: Network; source: Latent
   const [codes, trouble] = useCodes(source);
   const now = state.latentCode.value ?? source.code;
   const [choice, setChoice] = useState<AxisChoice>({
-    axes: "pca",
+    axisKind: "pca",
     units: [0, 1],
     pictures: [0, 1],
   });
   /** Which end of the A–B line the next clicked picture becomes; null for none. */
   const [picking, setPicking] = useState<0 | 1 | null>(null);
-  const able = availableAxes(codes);
-  const axes = able.includes(choice.axes) ? choice.axes : "units";
+  const able = availableAxisKinds(codes);
+  const axisKind = able.includes(choice.axisKind) ? choice.axisKind : "units";
   // Only a plane of two units depends on the code's other units.
-  const others = axes === "units" ? now : null;
+  const others = axisKind === "units" ? now : null;
   const plane = useMemo(
-    () => makePlane({ ...choice, axes }, codes, others),
-    [choice, axes, codes, others],
+    () => makePlane({ ...choice, axisKind }, codes, others),
+    [choice, axisKind, codes, others],
   );
   const move = (code: readonly number[]): void => setLatentCode(state, code);
   const take = (at: number): void => {
@@ -112,21 +112,21 @@ function LatentWorkbench({ network, source }: { network: Network; source: Latent
           <span class="nbg-second">Axes</span>
           <Buttons
             label="Axes of the plane"
-            items={codes === null ? AXIS_CHOICES.slice(1, 2) : AXIS_CHOICES}
-            selected={axes}
+            items={codes === null ? AXIS_KIND_LABELS.slice(1, 2) : AXIS_KIND_LABELS}
+            selected={axisKind}
             choose={(one) => {
               setPicking(null);
-              setChoice({ ...choice, axes: one });
+              setChoice({ ...choice, axisKind: one });
             }}
           />
         </div>
       </header>
       <AxisPicker
-        axes={axes}
+        axisKind={axisKind}
         choice={choice}
         codes={codes}
-        numbers={now.length}
-        picking={picking}
+        codeSize={now.length}
+        pickedEnd={picking}
         choose={setChoice}
         pick={setPicking}
       />
@@ -135,7 +135,7 @@ function LatentWorkbench({ network, source }: { network: Network; source: Latent
           <CodePad
             plane={plane}
             codes={codes}
-            now={now}
+            currentCode={now}
             point={point}
             move={(to) => move(codeAtPoint(plane, to))}
             onItemClick={take}
@@ -145,7 +145,7 @@ function LatentWorkbench({ network, source }: { network: Network; source: Latent
             {codes === null ? (
               <MissingCodes source={source} />
             ) : (
-              <CodesCaption codes={codes} axes={axes} off={off} />
+              <CodesCaption codes={codes} axisKind={axisKind} planeDistance={off} />
             )}
           </figcaption>
         </figure>
@@ -158,13 +158,13 @@ function LatentWorkbench({ network, source }: { network: Network; source: Latent
             move={(to) => move(codeAtPoint(plane, to))}
           />
         </figure>
-        <CodeSliders codes={codes} now={now} first={source} move={move} />
+        <CodeSliders codes={codes} currentCode={now} initialRecord={source} move={move} />
         <DecodedOutput
           network={network}
           source={source}
           output={output}
           codes={codes}
-          now={now}
+          currentCode={now}
           plane={plane}
           point={point}
           move={move}
@@ -185,7 +185,15 @@ function MissingCodes({ source }: { source: LatentRecord }) {
 }
 
 /** The caption of the points: their number, and the variance that the plane covers. */
-function CodesCaption({ codes, axes, off }: { codes: LatentCodes; axes: AxisKind; off: number }) {
+function CodesCaption({
+  codes,
+  axisKind,
+  planeDistance,
+}: {
+  codes: LatentCodes;
+  axisKind: AxisKind;
+  planeDistance: number;
+}) {
   const { count, itemCount, explainedVariance } = codes;
   const some =
     count < itemCount
@@ -195,10 +203,10 @@ function CodesCaption({ codes, axes, off }: { codes: LatentCodes; axes: AxisKind
   return (
     <>
       {some} {itemCount === 1 ? "picture" : "pictures"} · hover a name, click a point
-      {axes === "pca" && ` · PC 1 has ${share(0)} of the variance, PC 2 ${share(1)}`}
-      {off > 1e-4 &&
-        axes !== "units" &&
-        ` · distance of the code from this plane: ${formatShort(off)}`}
+      {axisKind === "pca" && ` · PC 1 has ${share(0)} of the variance, PC 2 ${share(1)}`}
+      {planeDistance > 1e-4 &&
+        axisKind !== "units" &&
+        ` · distance of the code from this plane: ${formatShort(planeDistance)}`}
     </>
   );
 }

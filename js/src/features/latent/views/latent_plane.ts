@@ -6,7 +6,7 @@ export type AxisKind = "pca" | "units" | "between";
 
 /** The reader's choice: the kind of axes, and the units or pictures that define them. */
 export interface AxisChoice {
-  readonly axes: AxisKind;
+  readonly axisKind: AxisKind;
   readonly units: readonly [number, number];
   /** Positions among the items with codes. */
   readonly pictures: readonly [number, number];
@@ -32,8 +32,8 @@ export interface LatentPlane {
 export type PlanePoint = readonly [across: number, up: number];
 
 /** Least extent to each side, in standard deviations. */
-const MIN_DEVIATIONS = 2.5;
-const MARGIN = 0.05;
+const MIN_EXTENT_DEVIATIONS = 2.5;
+const RANGE_MARGIN_FRACTION = 0.05;
 /** Default extent to each side without data. */
 const DEFAULT_EXTENT = 3;
 
@@ -68,26 +68,26 @@ export function distanceToPlane(plane: LatentPlane, code: ArrayLike<number>): nu
   );
 }
 
-/** The range of the data with a margin; at least `least` to both sides of `middle`. */
+/** The range of the data with a margin; at least `minExtent` to both sides of `center`. */
 function axisRange(
   values: Iterable<number>,
-  middle: number,
-  least: number,
+  center: number,
+  minExtent: number,
 ): readonly [number, number] {
-  let [low, high] = [middle - least, middle + least];
+  let [low, high] = [center - minExtent, center + minExtent];
   for (const value of values) {
     low = Math.min(low, value);
     high = Math.max(high, value);
   }
-  const margin = MARGIN * (high - low);
+  const margin = RANGE_MARGIN_FRACTION * (high - low);
   return [low - margin, high + margin];
 }
 
-function* projections(codes: LatentCodes, origin: ArrayLike<number>, step: ArrayLike<number>) {
-  const size = dot(step, step);
-  const from = dot(origin, step);
+function* projections(codes: LatentCodes, origin: ArrayLike<number>, direction: ArrayLike<number>) {
+  const size = dot(direction, direction);
+  const from = dot(origin, direction);
   for (let at = 0; at < codes.count; at++) {
-    if (size > 0) yield (dot(codeAt(codes, at), step) - from) / size;
+    if (size > 0) yield (dot(codeAt(codes, at), direction) - from) / size;
   }
 }
 
@@ -107,7 +107,7 @@ function makeAxis(
 }
 
 /** The available kinds of axes: two pictures and principal directions need data. */
-export const availableAxes = (codes: LatentCodes | null): readonly AxisKind[] =>
+export const availableAxisKinds = (codes: LatentCodes | null): readonly AxisKind[] =>
   codes === null || codes.count < 2 ? ["units"] : ["pca", "units", "between"];
 
 /**
@@ -118,15 +118,16 @@ export function makePlane(
   choice: AxisChoice,
   codes: LatentCodes | null,
   /** The current code; used only by "units". */
-  now: ArrayLike<number> | null,
+  currentCode: ArrayLike<number> | null,
 ): LatentPlane {
-  const { axes } = choice;
-  if (codes === null || axes === "units") return unitsPlane(choice.units, codes, now ?? []);
-  if (axes === "pca") {
+  const { axisKind } = choice;
+  if (codes === null || axisKind === "units")
+    return unitsPlane(choice.units, codes, currentCode ?? []);
+  if (axisKind === "pca") {
     const origin = Float64Array.from(codes.mean);
     const principal = (k: 0 | 1): PlaneAxis => {
       const name = `PC ${k + 1}`;
-      const least = MIN_DEVIATIONS * codes.deviations[k] || 1;
+      const least = MIN_EXTENT_DEVIATIONS * codes.deviations[k] || 1;
       return makeAxis(name, Float64Array.from(codes.directions[k]), codes, origin, [0, least]);
     };
     return { origin, xAxis: principal(0), yAxis: principal(1), name: "pca" };
@@ -141,7 +142,7 @@ export function makePlane(
   // If the two pictures differ along that same direction, use the second principal direction, which is orthogonal.
   const own =
     length > 1e-6 ? square.map((one) => one / length) : Float64Array.from(codes.directions[1]);
-  const least = MIN_DEVIATIONS * (codes.deviations[length > 1e-6 ? 0 : 1] || 1);
+  const least = MIN_EXTENT_DEVIATIONS * (codes.deviations[length > 1e-6 ? 0 : 1] || 1);
   return {
     origin,
     xAxis: { name: "A to B", vector, low: -0.25, high: 1.25 },
@@ -153,17 +154,19 @@ export function makePlane(
 function unitsPlane(
   units: readonly [number, number],
   codes: LatentCodes | null,
-  now: ArrayLike<number>,
+  currentCode: ArrayLike<number>,
 ): LatentPlane {
-  const numbers = now.length;
+  const numbers = currentCode.length;
   const [a, b] = units.map((at) => clamp(at, 0, numbers - 1)) as [number, number];
-  const origin = Float64Array.from(now);
+  const origin = Float64Array.from(currentCode);
   origin[a] = 0;
   origin[b] = 0;
   const own = (at: number): PlaneAxis => {
-    const far = Math.max(DEFAULT_EXTENT, Math.abs(now[at] ?? 0));
+    const far = Math.max(DEFAULT_EXTENT, Math.abs(currentCode[at] ?? 0));
     const ends =
-      codes === null ? [0, far] : [codes.mean[at] ?? 0, MIN_DEVIATIONS * (codes.std[at] || 1)];
+      codes === null
+        ? [0, far]
+        : [codes.mean[at] ?? 0, MIN_EXTENT_DEVIATIONS * (codes.std[at] || 1)];
     return makeAxis(`Unit ${at}`, unitVector(numbers, at), codes, origin, ends as [number, number]);
   };
   const others = Array.from(origin, Math.fround).join();
@@ -176,14 +179,14 @@ function unitsPlane(
  */
 export function sliderRange(
   codes: LatentCodes | null,
-  at: number,
-  first: number,
+  unit: number,
+  initialValue: number,
 ): [number, number] {
-  const far = Math.max(DEFAULT_EXTENT, Math.abs(first));
+  const far = Math.max(DEFAULT_EXTENT, Math.abs(initialValue));
   if (codes === null) return [-far, far];
-  const [mean, std] = [codes.mean[at] ?? 0, codes.std[at] || 1];
-  const low = Math.min(mean - DEFAULT_EXTENT * std, first, 0);
-  const high = Math.max(mean + DEFAULT_EXTENT * std, first, 0);
+  const [mean, std] = [codes.mean[unit] ?? 0, codes.std[unit] || 1];
+  const low = Math.min(mean - DEFAULT_EXTENT * std, initialValue, 0);
+  const high = Math.max(mean + DEFAULT_EXTENT * std, initialValue, 0);
   return [low, high];
 }
 

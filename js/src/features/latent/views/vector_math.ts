@@ -1,9 +1,9 @@
 // Vector arithmetic for codes.
 
 /** Count equal items; most frequent first, ties in order of first occurrence. */
-export function countByFrequency<T>(things: readonly T[]): [T, number][] {
+export function countByFrequency<T>(items: readonly T[]): [T, number][] {
   const counts = new Map<T, number>();
-  for (const one of things) counts.set(one, (counts.get(one) ?? 0) + 1);
+  for (const one of items) counts.set(one, (counts.get(one) ?? 0) + 1);
   return [...counts].sort((a, b) => b[1] - a[1]);
 }
 
@@ -16,13 +16,13 @@ export function dot(a: ArrayLike<number>, b: ArrayLike<number>): number {
 export const norm = (a: ArrayLike<number>): number => Math.sqrt(dot(a, a));
 
 /** a + times · b. */
-export function addScaled(a: ArrayLike<number>, b: ArrayLike<number>, times = 1): Float64Array {
-  return Float64Array.from({ length: a.length }, (_, k) => (a[k] ?? 0) + times * (b[k] ?? 0));
+export function addScaled(a: ArrayLike<number>, b: ArrayLike<number>, factor = 1): Float64Array {
+  return Float64Array.from({ length: a.length }, (_, k) => (a[k] ?? 0) + factor * (b[k] ?? 0));
 }
 
-export const unitVector = (length: number, at: number): Float64Array => {
+export const unitVector = (length: number, index: number): Float64Array => {
   const found = new Float64Array(length);
-  found[at] = 1;
+  found[index] = 1;
   return found;
 };
 

@@ -14,9 +14,9 @@ import { togglePlaying } from "./play_button.tsx";
 
 /** Thumbnail side and gap in CSS pixels; rows and columns of the grid. */
 const THUMB_SIDE = 40;
-const GAP = 5;
-const ROWS = 5;
-const COLUMNS = 8;
+const THUMB_GAP = 5;
+const GRID_ROWS = 5;
+const GRID_COLUMNS = 8;
 /** The label of unlabelled items; as a filter: any label. */
 const ANY_LABEL = -1;
 
@@ -31,7 +31,7 @@ export function DatasetPanel({ input, source }: SourcePanelProps<ImagesRecord>) 
     [labels, chosen],
   );
   if (source === null || controls === null) return null;
-  const set = (part: Partial<ImagesRecord>): void => {
+  const updateSource = (part: Partial<ImagesRecord>): void => {
     state.source.value = { ...source, ...part };
   };
   const named = (one: number): string => {
@@ -41,7 +41,10 @@ export function DatasetPanel({ input, source }: SourcePanelProps<ImagesRecord>) 
   const own = labels[source.index] ?? ANY_LABEL;
   const search = controls.search;
   const room = width.value >= 760 ? (width.value - 32 - 226) / 2 : width.value - 32;
-  const columns = Math.max(3, Math.min(COLUMNS, Math.floor((room + GAP) / (THUMB_SIDE + GAP))));
+  const columns = Math.max(
+    3,
+    Math.min(GRID_COLUMNS, Math.floor((room + THUMB_GAP) / (THUMB_SIDE + THUMB_GAP))),
+  );
   return (
     <div class="nbg-data">
       <header class="nbg-data-head">
@@ -68,9 +71,9 @@ export function DatasetPanel({ input, source }: SourcePanelProps<ImagesRecord>) 
         )}
       </header>
       <ItemGrid
-        {...{ source, controls, items, columns, set }}
-        sides={channelsAndSize(input)}
-        named={(k) => {
+        {...{ source, controls, items, columns, updateSource }}
+        itemShape={channelsAndSize(input)}
+        describeItem={(k) => {
           const one = labels[k] ?? ANY_LABEL;
           return one < 0 ? `item ${k}` : `item ${k}, ${named(one)}`;
         }}
@@ -90,7 +93,7 @@ export function DatasetPanel({ input, source }: SourcePanelProps<ImagesRecord>) 
           aria-label="Shuffled"
           aria-pressed={source.shuffled}
           title="In a random order, set by the seed"
-          onClick={() => set({ shuffled: !source.shuffled })}
+          onClick={() => updateSource({ shuffled: !source.shuffled })}
         >
           <ShuffleIcon />
         </button>
@@ -102,30 +105,30 @@ export function DatasetPanel({ input, source }: SourcePanelProps<ImagesRecord>) 
           value={source.index}
           aria-label="Item"
           aria-valuetext={`item ${source.index} of ${formatInteger(source.count)}`}
-          onInput={(event) => set({ index: Number(event.currentTarget.value) })}
+          onInput={(event) => updateSource({ index: Number(event.currentTarget.value) })}
         />
         <NumberField
           keepsInvalid
           class="nbg-source-number"
-          field=""
+          fieldClass=""
           label="Item"
           value={source.index}
           low={0}
           high={source.count - 1}
           step={1}
-          set={(index) => set({ index })}
+          setValue={(index) => updateSource({ index })}
         />
         <span class="nbg-second">of {formatInteger(source.count)}</span>
         <NumberField
           keepsInvalid
           class="nbg-source-number"
-          field=""
+          fieldClass=""
           label="Items/s"
           value={source.rate}
           low={0.1}
           high={60}
           step={0.5}
-          set={(rate) => set({ rate })}
+          setValue={(rate) => updateSource({ rate })}
         />
       </span>
       {own >= 0 && (
@@ -157,14 +160,14 @@ function ItemGrid(props: {
   /** The filtered items; null for all. */
   items: readonly number[] | null;
   columns: number;
-  sides: readonly [number, number, number];
-  named: (index: number) => string;
-  set: (part: Partial<ImagesRecord>) => void;
+  itemShape: readonly [number, number, number];
+  describeItem: (index: number) => string;
+  updateSource: (part: Partial<ImagesRecord>) => void;
 }) {
-  const { source, controls, items, columns, sides, named, set } = props;
+  const { source, controls, items, columns, itemShape, describeItem, updateSource } = props;
   const id = useId();
   const count = items?.length ?? source.count;
-  const size = columns * ROWS;
+  const size = columns * GRID_ROWS;
   // The current item may not match the filter: show the page of the next match.
   const nextMatch = items === null ? source.index : items.findIndex((one) => one >= source.index);
   const at = nextMatch < 0 ? Math.max(0, count - 1) : nextMatch;
@@ -177,7 +180,7 @@ function ItemGrid(props: {
   useLayoutEffect(() => controls.setVisibleItems(shown), [controls, names]);
   const go = (to: number): void => {
     const place = Math.min(count - 1, Math.max(0, to));
-    if (count > 0) set({ index: items === null ? place : (items[place] ?? 0) });
+    if (count > 0) updateSource({ index: items === null ? place : (items[place] ?? 0) });
   };
   const onKeyDown = (event: KeyboardEvent): void => {
     const to = {
@@ -207,7 +210,7 @@ function ItemGrid(props: {
       onKeyDown={onKeyDown}
       onClick={(event) => {
         const item = event.target instanceof Element && event.target.closest("[data-index]");
-        if (item) set({ index: Number(item.getAttribute("data-index")) });
+        if (item) updateSource({ index: Number(item.getAttribute("data-index")) });
       }}
     >
       {shown.map((index) => (
@@ -217,12 +220,12 @@ function ItemGrid(props: {
           data-index={index}
           role="option"
           class="nbg-thumb"
-          aria-label={named(index)}
+          aria-label={describeItem(index)}
           aria-selected={index === source.index}
           tabIndex={-1}
-          title={named(index)}
+          title={describeItem(index)}
         >
-          <ItemThumb image={controls.itemImage(index)} sides={sides} />
+          <ItemThumb image={controls.itemImage(index)} itemShape={itemShape} />
         </div>
       ))}
     </div>
@@ -231,10 +234,10 @@ function ItemGrid(props: {
 
 function ItemThumb(props: {
   image: ImageData | undefined;
-  sides: readonly [number, number, number];
+  itemShape: readonly [number, number, number];
 }) {
-  const { image, sides } = props;
-  const [, height, width] = sides;
+  const { image, itemShape } = props;
+  const [, height, width] = itemShape;
   const canvas = useRef<HTMLCanvasElement>(null);
   useLayoutEffect(() => {
     if (image !== undefined) canvas.current?.getContext("2d")?.putImageData(image, 0, 0);

@@ -19,7 +19,7 @@ export function DrawingPanel({ input, source }: SourcePanelProps<DrawingRecord>)
   const { canvas = null, pen = null } = controls ?? {};
   if (canvas === null || pen === null) return null;
   const [channels] = channelsAndSize(input);
-  const drawn = pen.strokes.value > 0;
+  const drawn = pen.strokeCount.value > 0;
   return (
     <div class="nbg-draw">
       <DrawingCanvas canvas={canvas} pen={pen} />
@@ -32,13 +32,13 @@ export function DrawingPanel({ input, source }: SourcePanelProps<DrawingRecord>)
           <NumberField
             keepsInvalid
             class="nbg-source-number"
-            field=""
+            fieldClass=""
             label="Brush, px"
             value={pen.width.value}
             low={0.5}
             high={64}
             step={0.5}
-            set={(width) => {
+            setValue={(width) => {
               pen.width.value = width;
             }}
           />

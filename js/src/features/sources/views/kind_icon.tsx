@@ -5,5 +5,5 @@ import { getSourceKind } from "../source_kinds.ts";
 
 export const KindIcon = ({ kind }: Pick<Source, "kind">) => {
   const { icon, iconStroke } = getSourceKind({ kind });
-  return <PathIcon d={icon} line={iconStroke} />;
+  return <PathIcon d={icon} strokeWidth={iconStroke} />;
 };

@@ -8,11 +8,11 @@ import type { LegendProps } from "../../feature.ts";
 /** A legend whose range follows live values slowly; a click holds the range, the next click releases it. */
 export function LiveLegend(props: LegendProps) {
   const { state } = useViews();
-  const held = state.areRangesHeld.value;
+  const held = state.areRangesFrozen.value;
   const isOwn = state.rangeMode.value === "channel" && typeof props.channel === "number";
   const limits = useColorLimits(props.value.key, isOwn ? (props.channel ?? undefined) : undefined);
   const hold = (): void => {
-    state.areRangesHeld.value = !held;
+    state.areRangesFrozen.value = !held;
   };
   return (
     <button
@@ -22,7 +22,7 @@ export function LiveLegend(props: LegendProps) {
       aria-pressed={held}
       onClick={hold}
     >
-      <Colorbar {...props} limits={limits} />
+      <Colorbar {...props} colorLimits={limits} />
       <span class="nbg-second">{held ? "held" : "follows"}</span>
     </button>
   );

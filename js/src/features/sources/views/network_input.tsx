@@ -1,6 +1,6 @@
 // The network input after all manipulations: its picture, shape and statistics.
 
-import { contentsText, drawKind, imageShape } from "../../../network/display_kind.ts";
+import { contentsText, displayStyle, imageShapeText } from "../../../network/display_kind.ts";
 import { formatShort } from "../../../number_format.ts";
 import type { Input } from "../../../plan/schema.ts";
 import { useStatistics, useViews } from "../../../views/context.ts";
@@ -9,7 +9,7 @@ import { ValuePicture } from "../../../views/value_picture.tsx";
 import { canPlay } from "../source_kinds.ts";
 
 /** Side of the picture in CSS pixels. */
-const SIDE = 194;
+const PICTURE_SIDE = 194;
 /** Name prefix of the preprocessing layers that Python inserts before the model. */
 const PREPROCESS_PREFIX = "preprocess.";
 
@@ -36,14 +36,14 @@ export function NetworkInput({ input }: { input: Input }) {
       <h3>Network input{isPaused && <span class="nbg-second nbg-paused"> · paused</span>}</h3>
       <div class="nbg-network-input-picture" data-layer={value.key}>
         {state.session.value !== null && (
-          <ValuePicture value={value} width={SIDE} height={SIDE} minTile={20} />
+          <ValuePicture value={value} width={PICTURE_SIDE} height={PICTURE_SIDE} minTileSide={20} />
         )}
       </div>
       <p class="nbg-second">
-        {imageShape(last)} {input.dtype}
-        {!drawKind(value).isImage && `, ${contentsText(value)}`}
+        {imageShapeText(last)} {input.dtype}
+        {!displayStyle(value).isImage && `, ${contentsText(value)}`}
       </p>
-      {drawKind(value).isImage && (
+      {displayStyle(value).isImage && (
         <p class="nbg-second">
           shown in <ImageRange value={value} />
         </p>

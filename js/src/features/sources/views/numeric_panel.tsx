@@ -16,11 +16,11 @@ export function NumericPanel({ kind, source }: { kind: SourceKindName; source: S
           <NumberField
             keepsInvalid
             class="nbg-source-number"
-            field=""
+            fieldClass=""
             key={name}
             {...field}
             value={Number(source[name])}
-            set={(value) => {
+            setValue={(value) => {
               state.source.value = { ...source, [name]: value };
             }}
           />

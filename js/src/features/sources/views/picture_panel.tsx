@@ -10,7 +10,7 @@ import type { SourcePanelProps } from "./panel_props.ts";
 import { startFromFile } from "./source_selection.ts";
 
 /** Longer side of the original picture in CSS pixels. */
-const SIDE = 200;
+const PICTURE_SIDE = 200;
 
 export function PicturePanel({ input, source }: SourcePanelProps<PictureRecord>) {
   const { state } = useViews();
@@ -19,7 +19,7 @@ export function PicturePanel({ input, source }: SourcePanelProps<PictureRecord>)
   return (
     <div class="nbg-film">
       {picture !== null && <OriginalPicture picture={picture} title={source?.title ?? ""} />}
-      <FilePicker input={input} what="picture" accept="image/*" />
+      <FilePicker input={input} fileKind="picture" accept="image/*" />
     </div>
   );
 }
@@ -27,7 +27,7 @@ export function PicturePanel({ input, source }: SourcePanelProps<PictureRecord>)
 function OriginalPicture({ picture, title }: { picture: ImageBitmap; title: string }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const { width, height } = picture;
-  const scale = Math.min(1, SIDE / Math.max(width, height));
+  const scale = Math.min(1, PICTURE_SIDE / Math.max(width, height));
   const [across, down] = [Math.max(1, width * scale), Math.max(1, height * scale)];
   useLayoutEffect(() => {
     const context = canvas.current?.getContext("2d");
@@ -61,8 +61,8 @@ const FIT_TEXT: Readonly<Record<Input["fit"], string>> = {
 };
 
 /** A file drop area with a file button. */
-export function FilePicker(props: { input: Input; what: "picture" | "video"; accept: string }) {
-  const { input, what, accept } = props;
+export function FilePicker(props: { input: Input; fileKind: "picture" | "video"; accept: string }) {
+  const { input, fileKind, accept } = props;
   const { state } = useViews();
   const file = useRef<HTMLInputElement>(null);
   return (
@@ -71,7 +71,7 @@ export function FilePicker(props: { input: Input; what: "picture" | "video"; acc
         <KindIcon kind="picture" />
       </div>
       <div class="nbg-source-words">
-        <strong>Drop a {what}</strong>
+        <strong>Drop a {fileKind}</strong>
         <p class="nbg-second">
           or paste it. {FIT_TEXT[input.fit]} {formatShape(channelsAndSize(input))}, the input size
           of the model.

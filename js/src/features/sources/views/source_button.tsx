@@ -5,7 +5,7 @@ import { KindIcon } from "./kind_icon.tsx";
 import { sourceTitle } from "./source_text.ts";
 
 /** The suffix of the button's text for a source that provides no input now. */
-const INACTIVE_TEXT: Readonly<Record<string, string>> = {
+const INACTIVE_SUFFIXES: Readonly<Record<string, string>> = {
   waiting: " · off",
   failed: " · off",
   elsewhere: " · in another page",
@@ -17,7 +17,7 @@ export function SourceButton() {
   if (feeder.value === null) return null;
   const now = source.value;
   const title = sourceTitle(now);
-  const quiet = now === null ? "" : (INACTIVE_TEXT[state.sourceStatus.value.phase] ?? "");
+  const quiet = now === null ? "" : (INACTIVE_SUFFIXES[state.sourceStatus.value.phase] ?? "");
   return (
     <button
       type="button"

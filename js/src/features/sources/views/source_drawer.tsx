@@ -26,7 +26,7 @@ import {
   startFromFile,
   takeOverSource,
 } from "./source_selection.ts";
-import { failureText, sourceAsPython, whyNoPictures } from "./source_text.ts";
+import { failureText, noPicturesText, sourceAsPython } from "./source_text.ts";
 import { VideoPanel } from "./video_panel.tsx";
 import { WebcamPanel } from "./webcam_panel.tsx";
 
@@ -43,10 +43,10 @@ const PANELS: {
 
 export function SourceDrawer() {
   const { state } = useViews();
-  return state.isDrawerOpen.value && state.feeder.value !== null ? <OpenDrawer /> : null;
+  return state.isDrawerOpen.value && state.feeder.value !== null ? <DrawerContent /> : null;
 }
 
-function OpenDrawer() {
+function DrawerContent() {
   const views = useViews();
   const { state, root, network } = views;
   const { source: current, isDrawerOpen } = state;
@@ -93,7 +93,7 @@ function OpenDrawer() {
     const file = event.dataTransfer?.files[0];
     setTrouble("");
     if (file === undefined) setTrouble("Drop a file. URLs are not loaded.");
-    else if (input.fit === "") setTrouble(whyNoPictures(input));
+    else if (input.fit === "") setTrouble(noPicturesText(input));
     else {
       look(null);
       startFromFile(state, input, file);
@@ -168,13 +168,13 @@ function OpenDrawer() {
       {shown === "latent" && network.value !== null ? (
         // A latent feeds no input: hide the manipulations and the network input.
         <>
-          <SourceProblems input={input} shown={shown} said={trouble} />
+          <SourceProblems input={input} shownKind={shown} errorMessage={trouble} />
           <LatentPanel network={network.value} />
         </>
       ) : (
         <div class="nbg-drawer-columns">
           <div class="nbg-offers">
-            <SourceProblems input={input} shown={shown} said={trouble} />
+            <SourceProblems input={input} shownKind={shown} errorMessage={trouble} />
             {ShownPart ? (
               <ShownPart key={shown} input={input} source={own} />
             ) : (
@@ -189,24 +189,28 @@ function OpenDrawer() {
           <NetworkInput input={input} />
         </div>
       )}
-      <SourceAsPython input={input.key} several={inputs.length > 1} />
+      <SourceAsPython input={input.key} hasSeveralInputs={inputs.length > 1} />
     </section>
   );
 }
 
 /** Error messages: the problem, what still works, and one action. */
-function SourceProblems(props: { input: Input; shown: SourceKindName | undefined; said: string }) {
-  const { input, shown, said } = props;
+function SourceProblems(props: {
+  input: Input;
+  shownKind: SourceKindName | undefined;
+  errorMessage: string;
+}) {
+  const { input, shownKind, errorMessage } = props;
   const { state } = useViews();
   const source = state.source.value;
   const status = state.sourceStatus.value;
-  const why = whyNoPictures(input);
-  const own = source !== null && source.kind === shown;
+  const why = noPicturesText(input);
+  const own = source !== null && source.kind === shownKind;
   return (
     <>
-      {said !== "" && (
+      {errorMessage !== "" && (
         <p class="nbg-bad" role="alert">
-          {said}
+          {errorMessage}
         </p>
       )}
       {why !== "" && <p class="nbg-second nbg-source-why">{why}</p>}
@@ -245,11 +249,11 @@ function FailureNote({ source }: { source: Source }) {
  * Equivalent lines of Python: the source and its manipulations. A source that failed, such as an undecodable file, is
  * omitted.
  */
-function SourceAsPython({ input, several }: { input: string; several: boolean }) {
-  const { source, sourceStatus, presentEdits } = useViews().state;
+function SourceAsPython({ input, hasSeveralInputs }: { input: string; hasSeveralInputs: boolean }) {
+  const { source, sourceStatus, currentEdits } = useViews().state;
   const now = sourceStatus.value.phase === "failed" ? null : source.value;
-  const line = now === null ? "" : sourceAsPython(now, several);
-  const manipulations = presentEdits.value.edits.filter(({ layer }) => layer === input);
+  const line = now === null ? "" : sourceAsPython(now, hasSeveralInputs);
+  const manipulations = currentEdits.value.edits.filter(({ layer }) => layer === input);
   const lines = [...(line === "" ? [] : [line]), ...linesOf(manipulations)];
   return lines.length > 0 ? <PythonLines title="As Python" lines={lines} /> : null;
 }

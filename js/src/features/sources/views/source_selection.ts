@@ -12,9 +12,9 @@ export function modelInputs({ plan }: ViewerState): readonly Input[] {
 }
 
 /** The input that the source feeds, or that the selected source will feed. */
-export function selectedInput(state: ViewerState, chosen: string): Input | undefined {
+export function selectedInput(state: ViewerState, selectedKey: string): Input | undefined {
   const inputs = modelInputs(state);
-  const key = state.source.value?.input ?? chosen;
+  const key = state.source.value?.input ?? selectedKey;
   return inputs.find((one) => one.key === key) ?? inputs[0];
 }
 
@@ -33,15 +33,16 @@ const setSource = (state: ViewerState, source: Source): void => {
   state.source.value = source;
 };
 
-const pageName = ({ feeder }: ViewerState): string => feeder.peek()?.page ?? "";
+const currentPageId = ({ feeder }: ViewerState): string => feeder.peek()?.pageId ?? "";
 
 /** Start the camera. Call this from a click handler, as the browser may ask for permission. */
 export function startCamera(state: ViewerState, input: Input): void {
   const now = state.source.peek();
-  if (now?.kind === "webcam" && now.owner === pageName(state)) state.sourceControls.peek()?.start();
+  if (now?.kind === "webcam" && now.owner === currentPageId(state))
+    state.sourceControls.peek()?.start();
   else {
     const record = now?.kind === "webcam" ? now : makeSource("webcam", input.key);
-    setSource(state, { ...record, owner: pageName(state), playing: true });
+    setSource(state, { ...record, owner: currentPageId(state), playing: true });
   }
 }
 
@@ -49,7 +50,7 @@ export function startCamera(state: ViewerState, input: Input): void {
 export function startFromFile(state: ViewerState, input: Input, file: File): void {
   const kind = sourceKindOfFile(file) ?? "picture";
   const title = file.name.slice(0, 1000);
-  const fields = { ...SOURCE_KINDS[kind].file?.fields, owner: pageName(state), title };
+  const fields = { ...SOURCE_KINDS[kind].file?.fields, owner: currentPageId(state), title };
   const source = makeSource(kind, input.key, fields as Partial<SourceOf<typeof kind>>);
   sourceFiles.set(source, file);
   setSource(state, source);
@@ -69,7 +70,7 @@ export function takeOverSource(state: ViewerState): void {
   if (source === null) return;
   setSource(state, {
     ...source,
-    owner: pageName(state),
+    owner: currentPageId(state),
     ...getSourceKind(source).takeoverFields,
   } as Source);
 }

@@ -1,7 +1,7 @@
 // Texts about sources: names in the bar, failures with advice, lines of Python.
 import type { Input } from "../../../plan/schema.ts";
 import type { Source } from "../records.ts";
-import { CHOOSE_ANOTHER, type PythonCall, pythonString } from "../source_kind.ts";
+import { CHOOSE_ANOTHER_TEXT, type PythonCall, pythonString } from "../source_kind.ts";
 import { getSourceKind } from "../source_kinds.ts";
 import type { SourceStatus } from "../state.ts";
 
@@ -18,19 +18,19 @@ export function failureText(
   { failure }: SourceStatus,
 ): readonly [title: string, text: string] {
   const own = failure === null ? undefined : getSourceKind(source).failures?.[failure];
-  return own ?? ["This source can’t be shown", `The input doesn’t change; ${CHOOSE_ANOTHER}.`];
+  return own ?? ["This source can’t be shown", `The input doesn’t change; ${CHOOSE_ANOTHER_TEXT}.`];
 }
 
 /** Why an input accepts no pictures; "" if it does. */
-export function whyNoPictures({ key, shape, fit }: Input): string {
+export function noPicturesText({ key, shape, fit }: Input): string {
   if (fit !== "") return "";
   return `${key} takes ${shape.join("×")} values. Pictures need an input of n × 1, 3 or 4 × height × width, float32 or uint8.`;
 }
 
 /** The equivalent line of Python; "" if only a page can create the source. */
-export function sourceAsPython(source: Source, several: boolean): string {
+export function sourceAsPython(source: Source, hasSeveralInputs: boolean): string {
   const call: PythonCall = (name, ...parts) => {
-    const said = [...parts, several && `input=${pythonString(source.input)}`].filter(
+    const said = [...parts, hasSeveralInputs && `input=${pythonString(source.input)}`].filter(
       (part) => part !== false,
     );
     return `viewer.source = nbglcnn.${name}(${said.join(", ")})`;

@@ -77,7 +77,7 @@ export function VideoPanel({ input, source }: SourcePanelProps<VideoRecord>) {
             Loading the video from Python…
           </p>
         )}
-      <FilePicker input={input} what="video" accept="video/*" />
+      <FilePicker input={input} fileKind="video" accept="video/*" />
     </div>
   );
 }

@@ -10,7 +10,7 @@ import { startCamera } from "./source_selection.ts";
 
 export function WebcamPanel({ input, source }: SourcePanelProps<WebcamRecord>) {
   const { state } = useViews();
-  const { phase, rate } = state.sourceStatus.value;
+  const { phase, picturesPerSecond } = state.sourceStatus.value;
   const seen = source === null ? null : (state.sourceControls.value?.preview ?? null);
   const on = seen !== null;
   const set = (part: Partial<WebcamRecord>): void => {
@@ -32,7 +32,9 @@ export function WebcamPanel({ input, source }: SourcePanelProps<WebcamRecord>) {
       )}
       <div class="nbg-source-words">
         {on ? (
-          <p class="nbg-second">{phase === "live" ? `${rate} pictures/s` : "Paused."}</p>
+          <p class="nbg-second">
+            {phase === "live" ? `${picturesPerSecond} pictures/s` : "Paused."}
+          </p>
         ) : (
           <>
             {phase !== "failed" && <strong>Webcam is off</strong>}

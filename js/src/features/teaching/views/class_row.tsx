@@ -13,54 +13,54 @@ import { examplesText } from "./teaching_text.ts";
 const COLLECT_INTERVAL_MS = 100;
 
 export function ClassRow(props: {
-  teaching: LessonStore;
-  one: LessonClass;
+  store: LessonStore;
+  lessonClass: LessonClass;
   record: TeachingRecord;
   /** The names of all classes. */
-  names: readonly string[];
+  classNames: readonly string[];
   /** The head's current probability of this class; null if there is no head. */
-  chance: number | null;
-  wins: boolean;
+  probability: number | null;
+  isTopClass: boolean;
 }) {
-  const { teaching, one, record, names, chance, wins } = props;
+  const { store, lessonClass, record, classNames, probability, isTopClass } = props;
   const files = useRef<HTMLInputElement>(null);
-  const { examples } = teaching.lesson.value;
-  const { id, name } = one;
+  const { examples } = store.lesson.value;
+  const { id, name: className } = lessonClass;
   const own = useMemo(() => examples.filter(({ classId }) => classId === id), [examples, id]);
   // Memoised: unchanged while new inputs arrive.
   const thumbs = useMemo(
-    () => <ExampleThumbs {...{ teaching, record, own, name }} />,
-    [teaching, record, own, name],
+    () => <ExampleThumbs {...{ store, record, examples: own, className }} />,
+    [store, record, own, className],
   );
   return (
     <section
-      class={wins ? "nbg-taught nbg-taught-wins" : "nbg-taught"}
-      aria-label={`Class ${name}`}
-      data-class={name}
+      class={isTopClass ? "nbg-taught nbg-taught-wins" : "nbg-taught"}
+      aria-label={`Class ${className}`}
+      data-class={className}
     >
       <div class="nbg-taught-head">
-        <NameField {...{ teaching, one, names }} />
+        <NameField {...{ store, lessonClass, classNames }} />
         <span class="nbg-second" data-count={own.length}>
           {examplesText(own.length)}
         </span>
-        {chance !== null && (
-          <span class="nbg-taught-chance" data-probability={chance}>
-            {wins && <strong>now </strong>}
-            {formatPercent(chance)}
+        {probability !== null && (
+          <span class="nbg-taught-chance" data-probability={probability}>
+            {isTopClass && <strong>now </strong>}
+            {formatPercent(probability)}
           </span>
         )}
         <button
           type="button"
           class="nbg-button nbg-square"
-          aria-label={`Remove class ${name}`}
+          aria-label={`Remove class ${className}`}
           title="Remove this class with its examples"
-          onClick={() => teaching.removeClass(one.id)}
+          onClick={() => store.removeClass(lessonClass.id)}
         >
           <CloseIcon />
         </button>
       </div>
       <div class="nbg-taught-tools">
-        <CollectButton teaching={teaching} one={one} />
+        <CollectButton store={store} lessonClass={lessonClass} />
         <button type="button" class="nbg-button" onClick={() => files.current?.click()}>
           Add pictures…
         </button>
@@ -70,11 +70,11 @@ export function ClassRow(props: {
           accept="image/*"
           multiple
           hidden
-          aria-label={`Pictures for ${name}`}
+          aria-label={`Pictures for ${className}`}
           onChange={(event) => {
             const chosen = [...(event.currentTarget.files ?? [])];
             event.currentTarget.value = "";
-            void teaching.addPictures(one.id, chosen).then(() => teaching.trainHead());
+            void store.addPictures(lessonClass.id, chosen).then(() => store.trainHead());
           }}
         />
       </div>
@@ -83,26 +83,31 @@ export function ClassRow(props: {
   );
 }
 
-function NameField(props: { teaching: LessonStore; one: LessonClass; names: readonly string[] }) {
-  const { teaching, one, names } = props;
+function NameField(props: {
+  store: LessonStore;
+  lessonClass: LessonClass;
+  classNames: readonly string[];
+}) {
+  const { store, lessonClass, classNames } = props;
   const [draft, setDraft] = useState<string | null>(null);
   const id = useId();
-  const text = draft?.trim() ?? one.name;
-  const taken = text !== one.name && names.includes(text);
+  const text = draft?.trim() ?? lessonClass.name;
+  const taken = text !== lessonClass.name && classNames.includes(text);
   const wrong = text === "" ? "Enter a name." : taken ? "Another class has this name." : "";
   const take = (): void => {
-    if (draft !== null && wrong === "" && text !== one.name) teaching.renameClass(one.id, text);
+    if (draft !== null && wrong === "" && text !== lessonClass.name)
+      store.renameClass(lessonClass.id, text);
     setDraft(null);
   };
   return (
     <span class="nbg-taught-name">
       <input
         type="text"
-        value={draft ?? one.name}
+        value={draft ?? lessonClass.name}
         maxLength={MOST_NAME}
         // As wide as its bold text.
         size={Math.ceil(1.1 * text.length) + 1}
-        aria-label={`Name of the class ${one.name}`}
+        aria-label={`Name of the class ${lessonClass.name}`}
         aria-invalid={wrong !== ""}
         aria-describedby={wrong === "" ? undefined : id}
         onInput={(event) => setDraft(event.currentTarget.value)}
@@ -124,7 +129,7 @@ function NameField(props: { teaching: LessonStore; one: LessonClass; names: read
 
 const HOLD_KEYS: readonly string[] = [" ", "Enter"];
 
-function CollectButton({ teaching, one }: { teaching: LessonStore; one: LessonClass }) {
+function CollectButton({ store, lessonClass }: { store: LessonStore; lessonClass: LessonClass }) {
   const { state } = useViews();
   const [held, setHeld] = useState(false);
   useEffect(() => {
@@ -134,7 +139,7 @@ function CollectButton({ teaching, one }: { teaching: LessonStore; one: LessonCl
     let taking: Promise<void> | undefined;
     const take = async (): Promise<void> => {
       const now = performance.now();
-      const asked = teaching.collectExample(one.id, first);
+      const asked = store.collectExample(lessonClass.id, first);
       first = false;
       if (await asked) last = now;
       taking = undefined;
@@ -148,9 +153,9 @@ function CollectButton({ teaching, one }: { teaching: LessonStore; one: LessonCl
     });
     return () => {
       stop();
-      void (taking ?? Promise.resolve()).then(() => teaching.trainHead());
+      void (taking ?? Promise.resolve()).then(() => store.trainHead());
     };
-  }, [held, teaching, one.id, state]);
+  }, [held, store, lessonClass.id, state]);
   const end = (): void => setHeld(false);
   return (
     <button
@@ -179,7 +184,7 @@ function CollectButton({ teaching, one }: { teaching: LessonStore; one: LessonCl
       }}
       onBlur={end}
     >
-      {held ? `Collecting ${one.name}…` : `Hold to collect ${one.name}`}
+      {held ? `Collecting ${lessonClass.name}…` : `Hold to collect ${lessonClass.name}`}
     </button>
   );
 }

@@ -11,15 +11,15 @@ const THUMB_SIDE = 44;
 const PIXEL_DENSITY = 2;
 
 export function ExampleThumbs(props: {
-  teaching: LessonStore;
+  store: LessonStore;
   record: TeachingRecord;
-  own: readonly Example[];
-  name: string;
+  examples: readonly Example[];
+  className: string;
 }) {
-  const { teaching, record, own, name } = props;
+  const { store, record, examples, className } = props;
   const list = useRef<HTMLDivElement>(null);
-  if (own.length === 0) return null;
-  const data = teaching.samples.value;
+  if (examples.length === 0) return null;
+  const data = store.samples.value;
   const move = (event: KeyboardEvent): void => {
     const buttons = [...(list.current?.querySelectorAll("button") ?? [])];
     const at = buttons.indexOf(event.target as HTMLButtonElement);
@@ -43,19 +43,19 @@ export function ExampleThumbs(props: {
       ref={list}
       class="nbg-taught-thumbs"
       role="group"
-      aria-label={`Examples of ${name}`}
+      aria-label={`Examples of ${className}`}
       onKeyDown={move}
     >
-      {own
+      {examples
         .map((one, k) => (
           <button
             key={one.id}
             type="button"
             class="nbg-taught-thumb"
-            aria-label={`Delete example ${k + 1} of ${name}`}
+            aria-label={`Delete example ${k + 1} of ${className}`}
             title="Delete this example"
-            tabIndex={k === own.length - 1 ? 0 : -1}
-            onClick={() => teaching.removeExample(one.id)}
+            tabIndex={k === examples.length - 1 ? 0 : -1}
+            onClick={() => store.removeExample(one.id)}
           >
             <LessonThumb sample={data.get(one.id)} shape={record.shape} />
           </button>

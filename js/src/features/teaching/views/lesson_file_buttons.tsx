@@ -5,14 +5,14 @@ import { fileName, saveFile } from "../../export/views/file_saving.ts";
 import { parseLesson, serializeLesson } from "../lesson_file.ts";
 import type { LessonStore } from "../lesson_store.ts";
 
-export function LessonFileButtons({ teaching }: { teaching: LessonStore }) {
+export function LessonFileButtons({ store }: { store: LessonStore }) {
   const { state } = useViews();
   const chosen = useRef<HTMLInputElement>(null);
   const keep = (): void => {
     const record = state.teaching.peek();
     if (record === null) return;
-    const { lesson, samples, linear } = teaching;
-    const file = serializeLesson(record, lesson.peek(), samples.peek(), linear.peek());
+    const { lesson, samples, linearHead } = store;
+    const file = serializeLesson(record, lesson.peek(), samples.peek(), linearHead.peek());
     const names = lesson.peek().classes.map(({ name }) => name);
     saveFile(new Blob([file]), fileName(["taught", ...names], "safetensors"));
   };
@@ -20,11 +20,11 @@ export function LessonFileButtons({ teaching }: { teaching: LessonStore }) {
     const record = state.teaching.peek();
     if (record === null || file === undefined) return;
     try {
-      teaching.loadLesson(parseLesson(record, new Uint8Array(await file.arrayBuffer())));
-      teaching.error.value = "";
+      store.loadLesson(parseLesson(record, new Uint8Array(await file.arrayBuffer())));
+      store.error.value = "";
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
-      teaching.error.value = `The file could not be opened: ${why}.`;
+      store.error.value = `The file could not be opened: ${why}.`;
     }
   };
   return (
@@ -32,7 +32,7 @@ export function LessonFileButtons({ teaching }: { teaching: LessonStore }) {
       <button
         type="button"
         class="nbg-button"
-        disabled={teaching.lesson.value.examples.length === 0}
+        disabled={store.lesson.value.examples.length === 0}
         onClick={keep}
       >
         Save to a file

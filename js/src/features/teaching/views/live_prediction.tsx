@@ -8,27 +8,27 @@ import type { LessonStore } from "../lesson_store.ts";
 import type { TeachingRecord } from "../records.ts";
 
 /** Side of the input's picture in CSS pixels. */
-const SIDE = 180;
+const PICTURE_SIDE = 180;
 
 export function LivePrediction(props: {
   network: Network;
-  teaching: LessonStore;
+  store: LessonStore;
   record: TeachingRecord;
-  chances: ReadonlyMap<string, number> | null;
+  probabilities: ReadonlyMap<string, number> | null;
   /** The class with the largest probability. */
-  top: string | undefined;
+  topClassId: string | undefined;
 }) {
-  const { network, teaching, record, chances, top } = props;
+  const { network, store, record, probabilities, topClassId } = props;
   const { state } = useViews();
   const value = network.values.get(record.input);
-  const { classes } = teaching.lesson.value;
-  const named = classes.find(({ id }) => id === top)?.name;
+  const { classes } = store.lesson.value;
+  const named = classes.find(({ id }) => id === topClassId)?.name;
   const source = state.source.value;
   return (
     <section class="nbg-teach-now" aria-label="Now">
       <div class="nbg-teach-picture">
         {value !== undefined && state.session.value !== null && (
-          <ValuePicture value={value} width={SIDE} height={SIDE} minTile={20} />
+          <ValuePicture value={value} width={PICTURE_SIDE} height={PICTURE_SIDE} minTileSide={20} />
         )}
       </div>
       {source === null && (
@@ -45,7 +45,7 @@ export function LivePrediction(props: {
           </button>
         </p>
       )}
-      {chances === null ? (
+      {probabilities === null ? (
         <p class="nbg-second">The predicted class appears here after training.</p>
       ) : (
         <>
@@ -54,9 +54,13 @@ export function LivePrediction(props: {
           </p>
           <div class="nbg-teach-bars" role="list">
             {classes.map(({ id, name }) => {
-              const chance = chances.get(id);
+              const chance = probabilities.get(id);
               return chance === undefined ? null : (
-                <div key={id} role="listitem" class={id === top ? "nbg-teach-top" : undefined}>
+                <div
+                  key={id}
+                  role="listitem"
+                  class={id === topClassId ? "nbg-teach-top" : undefined}
+                >
                   <div class="nbg-teach-name" title={name}>
                     {name}
                   </div>

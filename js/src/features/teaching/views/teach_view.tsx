@@ -9,19 +9,25 @@ import { MOST_CLASSES } from "../records.ts";
 import { ClassRow } from "./class_row.tsx";
 import { LessonFileButtons } from "./lesson_file_buttons.tsx";
 import { LivePrediction } from "./live_prediction.tsx";
-import { busyText, featuresText, headText, missingText, unusedClassName } from "./teaching_text.ts";
+import {
+  busyText,
+  featuresText,
+  headText,
+  missingRequirementText,
+  unusedClassName,
+} from "./teaching_text.ts";
 
 export function TeachView({ network }: { network: Network }) {
   const { state, width } = useViews();
-  const teaching = lessonStoreOf(state);
-  useEffect(() => teaching.connect(), [teaching]);
+  const store = lessonStoreOf(state);
+  useEffect(() => store.connect(), [store]);
   const record = state.teaching.value;
-  const chances = useProbabilities(teaching);
+  const probabilities = useProbabilities(store);
   if (record === null) return null;
-  const { classes } = teaching.lesson.value;
-  const top = [...(chances ?? [])].sort(([, a], [, b]) => b - a)[0]?.[0];
+  const { classes } = store.lesson.value;
+  const topClassId = [...(probabilities ?? [])].sort(([, a], [, b]) => b - a)[0]?.[0];
   const narrow = width.value < 640;
-  const names = classes.map(({ name }) => name);
+  const classNames = classes.map(({ name }) => name);
   return (
     <div
       class={narrow ? "nbg-teach nbg-teach-narrow" : "nbg-teach"}
@@ -39,12 +45,12 @@ export function TeachView({ network }: { network: Network }) {
       </p>
       <div class="nbg-teach-columns">
         <div class="nbg-teach-classes">
-          {classes.map((one) => (
+          {classes.map((lessonClass) => (
             <ClassRow
-              key={one.id}
-              {...{ teaching, one, record, names }}
-              chance={chances?.get(one.id) ?? null}
-              wins={one.id === top}
+              key={lessonClass.id}
+              {...{ store, lessonClass, record, classNames }}
+              probability={probabilities?.get(lessonClass.id) ?? null}
+              isTopClass={lessonClass.id === topClassId}
             />
           ))}
           <div class="nbg-teach-tools">
@@ -52,42 +58,42 @@ export function TeachView({ network }: { network: Network }) {
               type="button"
               class="nbg-button"
               disabled={classes.length >= MOST_CLASSES}
-              onClick={() => teaching.addClass(unusedClassName(names))}
+              onClick={() => store.addClass(unusedClassName(classNames))}
             >
               Add class
             </button>
-            {teaching.deletedText.value !== "" && (
-              <button type="button" class="nbg-button" onClick={() => teaching.undelete()}>
-                Undo: restore {teaching.deletedText.value}
+            {store.deletionText.value !== "" && (
+              <button type="button" class="nbg-button" onClick={() => store.undelete()}>
+                Undo: restore {store.deletionText.value}
               </button>
             )}
           </div>
         </div>
-        <LivePrediction network={network} {...{ teaching, record, chances, top }} />
+        <LivePrediction network={network} {...{ store, record, probabilities, topClassId }} />
       </div>
-      <HeadTraining teaching={teaching} />
-      <LessonFileButtons teaching={teaching} />
+      <HeadTraining store={store} />
+      <LessonFileButtons store={store} />
     </div>
   );
 }
 
-function HeadTraining({ teaching }: { teaching: LessonStore }) {
-  const busy = teaching.busy.value;
-  const taught = teaching.lesson.value;
-  const stale = teaching.staleExamples().length;
-  const trouble = teaching.error.value;
-  const now = [headText(taught, teaching.isHeadOutdated), missingText(taught)];
+function HeadTraining({ store }: { store: LessonStore }) {
+  const busy = store.busyStatus.value;
+  const taught = store.lesson.value;
+  const stale = store.staleExamples().length;
+  const trouble = store.error.value;
+  const now = [headText(taught, store.isHeadOutdated), missingRequirementText(taught)];
   const said = busy === null ? now.filter((one) => one !== "").join(" ") : busyText(busy);
   return (
     <div class="nbg-teach-training">
       <button
         type="button"
         class="nbg-button nbg-primary"
-        disabled={!teaching.isTrainable}
+        disabled={!store.isTrainable}
         aria-busy={busy?.task === "training"}
         onClick={() => {
-          teaching.error.value = "";
-          void teaching.trainHead();
+          store.error.value = "";
+          void store.trainHead();
         }}
       >
         Train
@@ -105,8 +111,8 @@ function HeadTraining({ teaching }: { teaching: LessonStore }) {
           <button
             type="button"
             class="nbg-button"
-            disabled={!teaching.isTrainable}
-            onClick={() => void teaching.trainHead()}
+            disabled={!store.isTrainable}
+            onClick={() => void store.trainHead()}
           >
             Recompute and train
           </button>
@@ -122,7 +128,7 @@ function HeadTraining({ teaching }: { teaching: LessonStore }) {
 }
 
 /** The head's probabilities after each run, one query at a time. */
-function useProbabilities(teaching: LessonStore): ReadonlyMap<string, number> | null {
+function useProbabilities(store: LessonStore): ReadonlyMap<string, number> | null {
   const { state } = useViews();
   const [chances, setChances] = useState<ReadonlyMap<string, number> | null>(null);
   useEffect(() => {
@@ -137,20 +143,20 @@ function useProbabilities(teaching: LessonStore): ReadonlyMap<string, number> | 
       asking = true;
       do {
         again = false;
-        const found = await teaching.classify().catch(() => null); // retried at the next run
+        const found = await store.classify().catch(() => null); // retried at the next run
         if (open) setChances(found);
       } while (again && open);
       asking = false;
     };
     const stop = effect(() => {
       state.run.value;
-      teaching.linear.value;
+      store.linearHead.value;
       untracked(() => void ask());
     });
     return () => {
       open = false;
       stop();
     };
-  }, [teaching, state]);
+  }, [store, state]);
   return chances;
 }

@@ -20,7 +20,7 @@ export function unusedClassName(names: readonly string[]): string {
 }
 
 /** The requirement that training still lacks; "" if none. */
-export function missingText({ classes, examples }: Lesson): string {
+export function missingRequirementText({ classes, examples }: Lesson): string {
   if (classes.length < 2) return "A classifier needs at least two classes. Add another class.";
   const empty = classes.filter(({ id }) => !examples.some(({ classId }) => classId === id));
   if (empty.length === 0) return "";
@@ -28,8 +28,8 @@ export function missingText({ classes, examples }: Lesson): string {
   return `Collect examples of ${names}: hold the button while they are visible.`;
 }
 
-export function headText(taught: Lesson, outdated: boolean): string {
-  const { head } = taught;
+export function headText(lesson: Lesson, isOutdated: boolean): string {
+  const { head } = lesson;
   if (head === null) return "";
   const { correct, count, held_out_correct, held_out_count } = head;
   const own =
@@ -40,7 +40,7 @@ export function headText(taught: Lesson, outdated: boolean): string {
     held_out_count === 0
       ? ""
       : ` Validation on the last 20 % of each class, not used for training: ${formatInteger(held_out_correct)} of ${formatInteger(held_out_count)} correct.`;
-  const old = outdated ? " Classes or examples have changed since then." : "";
+  const old = isOutdated ? " Classes or examples have changed since then." : "";
   return own + held + old;
 }
 

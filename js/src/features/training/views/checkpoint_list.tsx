@@ -33,7 +33,7 @@ const TILE_CONTENTS: readonly (readonly [TileContent, string])[] = [
 /** CSS pixels: height of a row's tiles, and width of its first column. */
 const TILE_SIDE = 36;
 const STEP_COLUMN_WIDTH = 92;
-const GAP = 20;
+const COLUMN_GAP = 20;
 
 export interface CheckpointListProps {
   network: Network;
@@ -56,17 +56,23 @@ export function CheckpointList(props: CheckpointListProps) {
   const kind = fixedExamples === null ? null : predictionKind(config, fixedExamples);
   const [wanted, setWanted] = useState<string | null>(null);
   const [what, setWhat] = useState<TileContent>("change");
-  const names = groups.map(({ parameters }) => mainParameter(network, parameters));
+  const names = groups.map(({ parameters }) => mainParameterName(network, parameters));
   // Default to the last layer for pictures, which generates them, and else to the first one, which reads them.
   const name = names.find((one) => one === wanted) ?? names.at(kind === "pictures" ? -1 : 0) ?? "";
   const now = useWatchedTensors(name === "" ? [] : [name]).get(name);
   const rows = useCheckpointRows(network, name, what, checkpoints, now);
   const sizes = rowSizes(width, fixedExamples?.count ?? 0, kind);
   const { pixelRatio } = useViews();
-  const fit = useTileLayout(rows.tiling, sizes.tiles, pixelRatio.value);
+  const tileLayout = useTileLayout(rows.tiling, sizes.tiles, pixelRatio.value);
   const gap = Math.round(4 * pixelRatio.value);
   const list = useRef<HTMLDivElement>(null);
-  const shown = { tiling: rows.tiling, fit, gap, most: sharedMaximum(rows, fit), name };
+  const shown = {
+    tiling: rows.tiling,
+    tileLayout,
+    gap,
+    maxMagnitude: sharedMaximum(rows, tileLayout),
+    parameterName: name,
+  };
   const { noun } = rows.tiling;
   const all = rows.tiling.starts.length;
   const layer = groups[names.indexOf(name)]?.name ?? name;
@@ -77,10 +83,10 @@ export function CheckpointList(props: CheckpointListProps) {
     ),
     noun === ""
       ? ""
-      : fit.count < all
-        ? `${fit.count} of ${formatInteger(all)} ${noun}`
+      : tileLayout.tileCount < all
+        ? `${tileLayout.tileCount} of ${formatInteger(all)} ${noun}`
         : `${formatInteger(all)} ${noun}`,
-    rangeText(shown.most),
+    rangeText(shown.maxMagnitude),
   ].filter((text) => text !== "");
   const move = (event: KeyboardEvent): void => {
     const at = checkpoints.findIndex(({ id }) => id === selected?.id);
@@ -95,10 +101,13 @@ export function CheckpointList(props: CheckpointListProps) {
     select(next.id);
     list.current?.querySelector<HTMLElement>(`[data-checkpoint="${next.id}"]`)?.focus();
   };
-  const predicted = (values: Float32Array | null, of: string) =>
+  const predicted = (values: Float32Array | null, stepText: string) =>
     fixedExamples !== null &&
     kind !== null && (
-      <Predictions {...{ fixed: fixedExamples, kind, values, of }} side={sizes.side} />
+      <Predictions
+        {...{ fixedExamples: fixedExamples, kind, values, stepText }}
+        side={sizes.side}
+      />
     );
   const first = selected?.id ?? checkpoints[0]?.id;
   return (
@@ -116,7 +125,7 @@ export function CheckpointList(props: CheckpointListProps) {
           <LayerSelect
             label="Layer of the checkpoints"
             items={groups.map((group, k) => [names[k] ?? "", group.name] as const)}
-            now={name}
+            selected={name}
             choose={setWanted}
           />
           <Choice
@@ -127,17 +136,17 @@ export function CheckpointList(props: CheckpointListProps) {
           />
           {isMirrored ? (
             <ShowCurrentButton
-              isLooking={progress.shownCheckpoint !== null}
-              leave={clearSelection}
+              isCheckpointShown={progress.shownCheckpointId !== null}
+              clearSelection={clearSelection}
             />
           ) : (
             <RestoreButton
-              chosen={selected}
+              selected={selected}
               actions={state.trainingActions.value}
-              leave={clearSelection}
+              clearSelection={clearSelection}
             />
           )}
-          {host?.canRecompile && <CopyLineButton line="viewer.state_dict()" word="state_dict" />}
+          {host?.canRecompile && <CopyLineButton line="viewer.state_dict()" label="state_dict" />}
           {host?.saveWeights && <SaveWeightsButton save={host.saveWeights} />}
         </span>
       </header>
@@ -164,7 +173,13 @@ export function CheckpointList(props: CheckpointListProps) {
             data-checkpoint={one.id}
             aria-selected={one.id === selected?.id}
             aria-label={`step ${formatInteger(one.step)}, loss ${checkpointLossText(one)}${branchText(one)}`}
-            title={one.fits ? undefined : isMirrored ? RECOMPILED_SINCE : FROZEN_LAYERS_DIFFER}
+            title={
+              one.isRestorable
+                ? undefined
+                : isMirrored
+                  ? RECOMPILED_SINCE_TEXT
+                  : FROZEN_LAYERS_DIFFER_TEXT
+            }
             onClick={() => select(one.id)}
             onKeyDown={(event) => {
               if (event.key !== "Enter" && event.key !== " ") return;
@@ -176,9 +191,13 @@ export function CheckpointList(props: CheckpointListProps) {
             <span class="nbg-checkpoint-step">
               <strong>{formatInteger(one.step)}</strong>
               <span class="nbg-second">{checkpointLossText(one)}</span>
-              {one.branch > 0 && <span class="nbg-second">branch {one.branch}</span>}
+              {one.branchNumber > 0 && <span class="nbg-second">branch {one.branchNumber}</span>}
             </span>
-            <ParameterTiles {...shown} values={rows.values[k]} of={`step ${one.step}`} />
+            <ParameterTiles
+              {...shown}
+              values={rows.valuesByCheckpoint[k]}
+              stepText={`step ${one.step}`}
+            />
             {predicted(one.predictions.length > 0 ? one.predictions : null, `step ${one.step}`)}
           </div>
         ))}
@@ -188,7 +207,7 @@ export function CheckpointList(props: CheckpointListProps) {
           <strong>Now</strong>
           <span class="nbg-second">{formatInteger(progress.step)}</span>
         </span>
-        <ParameterTiles {...shown} values={rows.current} of="now" />
+        <ParameterTiles {...shown} values={rows.currentValues} stepText="now" />
         {progress.predictions !== null && predicted(progress.predictions, "now")}
       </div>
       {fixedExamples !== null && (
@@ -204,31 +223,32 @@ export function CheckpointList(props: CheckpointListProps) {
   );
 }
 
-const FROZEN_LAYERS_DIFFER =
+const FROZEN_LAYERS_DIFFER_TEXT =
   "This checkpoint has a different set of trained layers. It can be neither shown nor restored.";
 
-const RECOMPILED_SINCE =
+const RECOMPILED_SINCE_TEXT =
   "The network was compiled again after this checkpoint. Its weights can’t be shown.";
 
 /** The loss is unknown before the first step unless there are held-out examples. */
 const checkpointLossText = ({ loss }: Checkpoint): string =>
   Number.isNaN(loss) ? "none yet" : lossText(loss);
 
-const branchText = ({ branch }: Checkpoint): string => (branch > 0 ? `, branch ${branch}` : "");
+const branchText = ({ branchNumber }: Checkpoint): string =>
+  branchNumber > 0 ? `, branch ${branchNumber}` : "";
 
 /** The parameter of a layer that is shown as tiles. */
-export const mainParameter = (network: Network, parameters: readonly string[]): string =>
+export const mainParameterName = (network: Network, parameters: readonly string[]): string =>
   parameters.find((name) => (network.parameters.get(name)?.shape.length ?? 1) > 1) ??
   parameters[0] ??
   "";
 
 function examplesCaption(
   kind: PredictionKind | null,
-  fixed: { count: number; isHeldOut: boolean },
+  fixedExamples: { count: number; isHeldOut: boolean },
 ): string {
   const what = { pictures: "reconstructions", classes: "predictions", numbers: "outputs" };
   const words = kind === null ? "" : what[kind];
-  return `${words} for the same ${fixed.count} ${fixed.isHeldOut ? "held-out " : ""}examples`;
+  return `${words} for the same ${fixedExamples.count} ${fixedExamples.isHeldOut ? "held-out " : ""}examples`;
 }
 
 /** CSS pixels of the parts of a row. */
@@ -238,98 +258,112 @@ function rowSizes(width: number, count: number, kind: PredictionKind | null) {
   const most = kind === "numbers" ? 84 : 62;
   const share = stacked ? inner : 0.38 * inner;
   const side = Math.max(18, Math.min(most, Math.floor(share / Math.max(1, count)) - 4));
-  const right = stacked || count === 0 ? 0 : count * (side + 4) + GAP;
+  const right = stacked || count === 0 ? 0 : count * (side + 4) + COLUMN_GAP;
   return { side, tiles: Math.max(40, inner - STEP_COLUMN_WIDTH - right - 8) };
 }
 
 interface CheckpointRows {
   readonly tiling: Tiling;
   /** One for each checkpoint; undefined if it doesn't have this parameter. */
-  readonly values: readonly (Float32Array | undefined)[];
-  readonly current: Float32Array | undefined;
+  readonly valuesByCheckpoint: readonly (Float32Array | undefined)[];
+  readonly currentValues: Float32Array | undefined;
   /** The step that changes are relative to. */
   readonly firstStep: number;
 }
 
 function useCheckpointRows(
   network: Network,
-  name: string,
-  what: TileContent,
+  parameterName: string,
+  tileContent: TileContent,
   checkpoints: readonly Checkpoint[],
-  now: Float32Array | undefined,
+  currentValues: Float32Array | undefined,
 ): CheckpointRows {
   const plan = useViews().state.plan.value;
   const kept = useMemo(() => {
-    const all = checkpoints.map(({ arrays }) => arrays.get(name));
+    const all = checkpoints.map(({ parameterArrays }) => parameterArrays.get(parameterName));
     const earliest = checkpoints
-      .filter(({ arrays }) => arrays.has(name))
+      .filter(({ parameterArrays }) => parameterArrays.has(parameterName))
       .sort((a, b) => a.step - b.step)[0];
-    const from = earliest?.arrays.get(name);
+    const from = earliest?.parameterArrays.get(parameterName);
     const length = from?.length ?? 0;
     const change = (values: Float32Array | undefined) =>
       values?.map((value, k) => value - (from?.[k] ?? Number.NaN));
     return {
-      tiling: parameterTiling(plan, network, name, length),
-      values: what === "change" ? all.map(change) : all,
+      tiling: parameterTiling(plan, network, parameterName, length),
+      valuesByCheckpoint: tileContent === "change" ? all.map(change) : all,
       firstStep: earliest?.step ?? 0,
       change,
     };
-  }, [plan, network, name, what, checkpoints]);
-  const shown = what === "change" ? kept.change(now) : now;
-  return { ...kept, current: shown?.length === 0 ? undefined : shown };
+  }, [plan, network, parameterName, tileContent, checkpoints]);
+  const shown = tileContent === "change" ? kept.change(currentValues) : currentValues;
+  return { ...kept, currentValues: shown?.length === 0 ? undefined : shown };
 }
 
 /** Lay out one line of tiles of equal size. */
-function useTileLayout(tiling: Tiling, width: number, ratio: number): TileLayout {
+function useTileLayout(tiling: Tiling, width: number, pixelRatio: number): TileLayout {
   const lines = Math.ceil(tiling.tileSize / tiling.columns);
   const one = Math.max(
     1,
-    Math.floor((TILE_SIDE * ratio) / Math.max(lines, Math.min(tiling.columns, 8))),
+    Math.floor((TILE_SIDE * pixelRatio) / Math.max(lines, Math.min(tiling.columns, 8))),
   );
-  const room = { width: Math.floor(width * ratio), height: lines * one + 2 * HAIRLINE };
-  return fitTiles(tiling, room, Math.round(4 * ratio), one, one);
+  const room = { width: Math.floor(width * pixelRatio), height: lines * one + 2 * HAIRLINE };
+  return fitTiles(tiling, room, Math.round(4 * pixelRatio), one, one);
 }
 
 /** One colour range for all rows, so that they can be compared. */
 const sharedMaximum = (
-  { tiling, values, current }: CheckpointRows,
-  { count }: TileLayout,
+  { tiling, valuesByCheckpoint, currentValues }: CheckpointRows,
+  { tileCount }: TileLayout,
 ): number =>
-  [...values, current].reduce(
-    (most, one) => (one === undefined ? most : Math.max(most, maxTileValue(one, tiling, count))),
+  [...valuesByCheckpoint, currentValues].reduce(
+    (most, one) =>
+      one === undefined ? most : Math.max(most, maxTileValue(one, tiling, tileCount)),
     0,
   );
 
 function ParameterTiles(props: {
   tiling: Tiling;
-  fit: TileLayout;
+  tileLayout: TileLayout;
   gap: number;
-  most: number;
-  name: string;
+  maxMagnitude: number;
+  parameterName: string;
   values: Float32Array | undefined;
-  of: string;
+  stepText: string;
 }) {
-  const { values, of, name, ...rest } = props;
+  const { values, stepText, parameterName, ...rest } = props;
   return (
     <span class="nbg-checkpoint-tiles">
       {values !== undefined && values.length > 0 && (
-        <TileCanvas {...rest} values={values} label={`${name}, ${of}`} name={`${name} ${of}`} />
+        <TileCanvas
+          {...rest}
+          values={values}
+          label={`${parameterName}, ${stepText}`}
+          name={`${parameterName} ${stepText}`}
+        />
       )}
     </span>
   );
 }
 
 /** For a training loop in Python: earlier weights can be viewed but not restored. */
-function ShowCurrentButton({ isLooking, leave }: { isLooking: boolean; leave: () => void }) {
+function ShowCurrentButton({
+  isCheckpointShown,
+  clearSelection,
+}: {
+  isCheckpointShown: boolean;
+  clearSelection: () => void;
+}) {
   return (
     <button
       type="button"
       class="nbg-button"
-      disabled={!isLooking}
+      disabled={!isCheckpointShown}
       title={
-        isLooking ? "Show the current weights in all views" : "All views show the current weights"
+        isCheckpointShown
+          ? "Show the current weights in all views"
+          : "All views show the current weights"
       }
-      onClick={leave}
+      onClick={clearSelection}
     >
       <RestartIcon />
       Back to now
@@ -339,20 +373,20 @@ function ShowCurrentButton({ isLooking, leave }: { isLooking: boolean; leave: ()
 
 /** Restores the selected checkpoint; the curve after it can be kept as a branch. */
 function RestoreButton(props: {
-  chosen: Checkpoint | null;
+  selected: Checkpoint | null;
   actions: TrainingActions | null;
-  leave: () => void;
+  clearSelection: () => void;
 }) {
-  const { chosen, actions, leave } = props;
+  const { selected, actions, clearSelection } = props;
   const [keep, setKeep] = useState(true);
   const why =
     actions === null
       ? "No training runs in this page."
-      : chosen === null
+      : selected === null
         ? "Choose a checkpoint first."
-        : chosen.fits
+        : selected.isRestorable
           ? ""
-          : FROZEN_LAYERS_DIFFER;
+          : FROZEN_LAYERS_DIFFER_TEXT;
   return (
     <>
       <button
@@ -361,9 +395,9 @@ function RestoreButton(props: {
         disabled={why !== ""}
         title={why || "Restores this checkpoint and pauses; Resume continues from it"}
         onClick={() => {
-          if (chosen === null) return;
-          actions?.restoreCheckpoint(chosen.id, keep);
-          leave();
+          if (selected === null) return;
+          actions?.restoreCheckpoint(selected.id, keep);
+          clearSelection();
         }}
       >
         <RestartIcon />

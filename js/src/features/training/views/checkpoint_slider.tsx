@@ -1,31 +1,31 @@
 // Checkpoints on the step axis: clicking or dragging selects the nearest one.
 import { formatInteger } from "../../../number_format.ts";
-import { pointerIn, useViews } from "../../../views/context.ts";
+import { pointerOffset, useViews } from "../../../views/context.ts";
 import { px } from "../../../views/layout.ts";
 import type { Checkpoint } from "../state.ts";
 import { nearestIndex } from "./curve_math.ts";
 import { lossText } from "./step_chart.tsx";
 
 export function CheckpointSlider(props: {
-  place: (step: number) => number;
+  stepToX: (step: number) => number;
   width: number;
   /** Checkpoints of the current curve. */
-  own: readonly Checkpoint[];
-  chosen: Checkpoint | null;
-  choose: (id: number) => void;
-  last: number;
+  checkpoints: readonly Checkpoint[];
+  selected: Checkpoint | null;
+  select: (id: number) => void;
+  lastStep: number;
 }) {
-  const { place: stepToX, own: checkpoints, chosen, choose } = props;
+  const { stepToX, checkpoints, selected, select } = props;
   const views = useViews();
   if (checkpoints.length === 0) return null;
-  const at = checkpoints.findIndex(({ id }) => id === chosen?.id);
+  const at = checkpoints.findIndex(({ id }) => id === selected?.id);
   const now = checkpoints[at];
   const take = (index: number): void => {
     const one = checkpoints[Math.min(checkpoints.length - 1, Math.max(0, index))];
-    if (one !== undefined && one.id !== chosen?.id) choose(one.id);
+    if (one !== undefined && one.id !== selected?.id) select(one.id);
   };
   const drag = (event: PointerEvent): void => {
-    const { left } = pointerIn(event.currentTarget as Element, event, views);
+    const { left } = pointerOffset(event.currentTarget as Element, event, views);
     const places = checkpoints.map(({ step }) => stepToX(step));
     take(nearestIndex(places, left));
   };
@@ -67,7 +67,7 @@ export function CheckpointSlider(props: {
       {checkpoints.map(({ id, step }) => (
         <span
           key={id}
-          class={id === chosen?.id ? "nbg-step-dot nbg-step-chosen" : "nbg-step-dot"}
+          class={id === selected?.id ? "nbg-step-dot nbg-step-chosen" : "nbg-step-dot"}
           style={{ left: px(stepToX(step)) }}
         />
       ))}

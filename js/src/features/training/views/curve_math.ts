@@ -43,25 +43,25 @@ export function runningMean(values: readonly number[], window: number): Float64A
 }
 
 /** Curves with more points are decimated. */
-const MAX_POINTS = 2000;
+const MAX_CURVE_POINTS = 2000;
 
 /**
  * Points of a series with one value per step, from step 1 on. Long series are reduced to the minimum and maximum of
- * each of `bins` bins.
+ * each of `binCount` bins.
  */
-export function decimate(values: ArrayLike<number>, bins: number): CurvePoints {
+export function decimate(values: ArrayLike<number>, binCount: number): CurvePoints {
   const { length } = values;
   const [x, y]: [number[], number[]] = [[], []];
   const take = (k: number): void => {
     x.push(k + 1);
     y.push(values[k] ?? Number.NaN);
   };
-  if (length <= MAX_POINTS) {
+  if (length <= MAX_CURVE_POINTS) {
     for (let k = 0; k < length; k++) if (Number.isFinite(values[k])) take(k);
     return { x, y };
   }
-  const each = length / Math.max(1, bins);
-  for (let bin = 0; bin < bins; bin++) {
+  const each = length / Math.max(1, binCount);
+  for (let bin = 0; bin < binCount; bin++) {
     const [from, to] = [Math.floor(bin * each), Math.floor((bin + 1) * each)];
     let [least, most] = [-1, -1];
     for (let k = from; k < to; k++) {
@@ -100,8 +100,8 @@ export interface AxisScale extends AxisRange {
 }
 
 /** A range slightly larger than the data's; logarithmic if all values are positive. */
-export function axisScale(ends: AxisRange | null): AxisScale {
-  const { low, high } = ends ?? { low: 0.1, high: 1 };
+export function axisScale(range: AxisRange | null): AxisScale {
+  const { low, high } = range ?? { low: 0.1, high: 1 };
   if (low > 0) {
     const [more, least] = [(high / low) ** 0.06, 1.12];
     const by = Math.max(more, least);
@@ -116,7 +116,7 @@ export const axisPosition = ({ isLog, low, high }: AxisScale, value: number): nu
   isLog ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low);
 
 /** Round numbers within an axis. On a logarithmic axis 1, 2 and 5 of each decade, or fewer if there are too many. */
-export function axisTicks({ isLog, low, high }: AxisScale, most: number): number[] {
+export function axisTicks({ isLog, low, high }: AxisScale, maxTickCount: number): number[] {
   if (isLog) {
     for (const digits of [[1, 2, 5], [1, 3], [1]]) {
       const found: number[] = [];
@@ -127,12 +127,12 @@ export function axisTicks({ isLog, low, high }: AxisScale, most: number): number
         }
       }
       if (found.length < 2) break;
-      if (found.length <= most) return found;
+      if (found.length <= maxTickCount) return found;
       if (digits.length === 1)
-        return found.filter((_, k) => k % Math.ceil(found.length / most) === 0);
+        return found.filter((_, k) => k % Math.ceil(found.length / maxTickCount) === 0);
     }
   }
-  const rough = (high - low) / Math.max(1, most);
+  const rough = (high - low) / Math.max(1, maxTickCount);
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = power * ([1, 2, 5, 10].find((digit) => digit * power >= rough) ?? 10);
   const found: number[] = [];
@@ -143,10 +143,11 @@ export function axisTicks({ isLog, low, high }: AxisScale, most: number): number
 }
 
 /** The index of the nearest of some increasing positions; -1 if there are none. */
-export function nearestIndex(places: readonly number[], to: number): number {
+export function nearestIndex(positions: readonly number[], target: number): number {
   let found = -1;
-  for (const [k, place] of places.entries()) {
-    if (found < 0 || Math.abs(place - to) < Math.abs((places[found] ?? 0) - to)) found = k;
+  for (const [k, place] of positions.entries()) {
+    if (found < 0 || Math.abs(place - target) < Math.abs((positions[found] ?? 0) - target))
+      found = k;
   }
   return found;
 }

@@ -2,15 +2,15 @@
 export function LayerSelect(props: {
   label: string;
   items: readonly (readonly [string, string])[];
-  now: string;
+  selected: string;
   choose: (item: string) => void;
 }) {
-  const { label, items, now, choose } = props;
+  const { label, items, selected, choose } = props;
   return (
     <select
       class="nbg-select nbg-layer-choice"
       aria-label={label}
-      value={now}
+      value={selected}
       onChange={(event) => choose(event.currentTarget.value)}
     >
       {items.map(([item, word]) => (

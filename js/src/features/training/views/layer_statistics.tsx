@@ -16,31 +16,31 @@ import { useWatchedTensors } from "./use_watched_tensors.ts";
 /** CSS pixels: height of a parameter's tiles, and of the histogram below them. */
 const TILES_HEIGHT = 112;
 const HISTOGRAM_HEIGHT = 44;
-const BINS = 41;
+const HISTOGRAM_BINS = 41;
 
 export function LayerStatistics(props: {
   network: Network;
-  course: TrainingConfig;
+  config: TrainingConfig;
   progress: TrainingProgress;
   groups: readonly ParameterGroup[];
   group: ParameterGroup;
-  choose: (name: string) => void;
+  selectGroup: (name: string) => void;
   width: number;
 }) {
-  const { network, course, progress, groups, group, choose, width } = props;
+  const { network, config, progress, groups, group, selectGroup, width } = props;
   const { state } = useViews();
   const { parameters } = group;
-  const gradientOf = (name: string): string => course.gradients[name] ?? "";
+  const gradientOf = (name: string): string => config.gradients[name] ?? "";
   const found = useWatchedTensors([
     ...parameters,
     ...parameters.map(gradientOf).filter((key) => key !== ""),
   ]);
   // The parameter that is shown large, and those shown as a line below it.
-  const main = parameters.find((name) => rank(network, name) > 1) ?? parameters[0] ?? "";
+  const main = parameters.find((name) => parameterRank(network, name) > 1) ?? parameters[0] ?? "";
   const others = parameters.filter((name) => name !== main);
   const column = Math.floor((width - 20) / 2);
   const isHere = state.trainingActions.value !== null;
-  const hasGradients = Object.keys(course.gradients).length > 0;
+  const hasGradients = Object.keys(config.gradients).length > 0;
   return (
     <section
       class="nbg-learning"
@@ -58,8 +58,8 @@ export function LayerStatistics(props: {
         <LayerSelect
           label="Watched layer"
           items={groups.map(({ name }) => [name, name] as const)}
-          now={group.name}
-          choose={choose}
+          selected={group.name}
+          choose={selectGroup}
         />
       </header>
       {found.size === 0 && (
@@ -73,7 +73,7 @@ export function LayerStatistics(props: {
       )}
       <div class="nbg-learning-columns">
         {[
-          { key: main, words: lastPart(main) },
+          { key: main, words: shortParameterName(main) },
           ...(hasGradients ? [{ key: gradientOf(main), words: "gradient" }] : []),
         ].map(({ key, words }) => (
           <ParameterFigure
@@ -81,10 +81,10 @@ export function LayerStatistics(props: {
             network={network}
             name={main}
             values={found.get(key)}
-            words={words}
-            of={words === "gradient" ? `gradient of ${main}` : main}
+            title={words}
+            description={words === "gradient" ? `gradient of ${main}` : main}
             width={column}
-            large
+            isLarge
           />
         ))}
         {others.flatMap((name) => [
@@ -93,8 +93,8 @@ export function LayerStatistics(props: {
             network={network}
             name={name}
             values={found.get(name)}
-            words={lastPart(name)}
-            of={name}
+            title={shortParameterName(name)}
+            description={name}
             width={column}
           />,
           <ParameterFigure
@@ -102,36 +102,37 @@ export function LayerStatistics(props: {
             network={network}
             name={name}
             values={found.get(gradientOf(name))}
-            words={`gradient of ${lastPart(name)}`}
-            of={`gradient of ${name}`}
+            title={`gradient of ${shortParameterName(name)}`}
+            description={`gradient of ${name}`}
             width={column}
           />,
         ])}
       </div>
-      <UpdateRatios course={course} progress={progress} parameters={parameters} />
-      <DeadUnits course={course} progress={progress} network={network} layer={group.name} />
+      <UpdateRatios config={config} progress={progress} parameters={parameters} />
+      <DeadUnits config={config} progress={progress} network={network} layer={group.name} />
     </section>
   );
 }
 
-const lastPart = (name: string): string => name.slice(name.lastIndexOf(".") + 1);
-const rank = (network: Network, name: string): number =>
+const shortParameterName = (name: string): string => name.slice(name.lastIndexOf(".") + 1);
+const parameterRank = (network: Network, name: string): number =>
   network.parameters.get(name)?.shape.length ?? 1;
 
 /** "±0.39": the values at which the colours saturate. */
-export const rangeText = (most: number): string => (most === 0 ? "all 0" : `±${formatShort(most)}`);
+export const rangeText = (maxMagnitude: number): string =>
+  maxMagnitude === 0 ? "all 0" : `±${formatShort(maxMagnitude)}`;
 
 /** A parameter or its gradient; large ones with a histogram. */
 function ParameterFigure(props: {
   network: Network;
   name: string;
   values: Float32Array | undefined;
-  words: string;
-  of: string;
+  title: string;
+  description: string;
   width: number;
-  large?: boolean;
+  isLarge?: boolean;
 }) {
-  const { network, name, values, words, of, width, large = false } = props;
+  const { network, name, values, title, description, width, isLarge = false } = props;
   const { state, pixelRatio } = useViews();
   const plan = state.plan.value;
   const length = values?.length ?? 0;
@@ -139,36 +140,38 @@ function ParameterFigure(props: {
     () => parameterTiling(plan, network, name, length),
     [plan, network, name, length],
   );
-  const spread = useMemo(() => (values && large ? histogramOf(values) : null), [values, large]);
+  const spread = useMemo(() => (values && isLarge ? histogramOf(values) : null), [values, isLarge]);
   if (values === undefined || values.length === 0 || width < 20) return null;
   const gap = Math.round(3 * pixelRatio.value);
   const room = {
     width: Math.floor(width * pixelRatio.value),
-    height: Math.floor((large ? TILES_HEIGHT : 16) * pixelRatio.value),
+    height: Math.floor((isLarge ? TILES_HEIGHT : 16) * pixelRatio.value),
   };
-  const largest = Math.floor((large ? 12 : 8) * pixelRatio.value);
-  const fit = fitTiles(tiling, room, gap, 1, largest);
-  const most = maxTileValue(values, tiling, fit.count);
+  const largest = Math.floor((isLarge ? 12 : 8) * pixelRatio.value);
+  const tileLayout = fitTiles(tiling, room, gap, 1, largest);
+  const maxMagnitude = maxTileValue(values, tiling, tileLayout.tileCount);
   const { starts, noun, note } = tiling;
   const some =
-    fit.count < starts.length
-      ? `${formatInteger(fit.count)} of ${formatInteger(starts.length)} ${noun}`
+    tileLayout.tileCount < starts.length
+      ? `${formatInteger(tileLayout.tileCount)} of ${formatInteger(starts.length)} ${noun}`
       : "";
-  const caption = [words, rangeText(most), some, large ? note : ""].filter((text) => text !== "");
+  const caption = [title, rangeText(maxMagnitude), some, isLarge ? note : ""].filter(
+    (text) => text !== "",
+  );
   return (
     <figure>
       <figcaption class="nbg-second">{caption.join(" · ")}</figcaption>
       <TileCanvas
-        {...{ values, tiling, fit, gap, most }}
-        name={of}
-        label={`${of}, ${formatPlural(values.length, "value")}, ${rangeText(most)}`}
+        {...{ values, tiling, tileLayout, gap, maxMagnitude }}
+        name={description}
+        label={`${description}, ${formatPlural(values.length, "value")}, ${rangeText(maxMagnitude)}`}
       />
       {spread !== null && (
         <Histogram
           histogram={spread}
           width={Math.min(width, 240)}
           height={HISTOGRAM_HEIGHT}
-          label={`Histogram of ${of}`}
+          label={`Histogram of ${description}`}
         />
       )}
     </figure>
@@ -185,11 +188,14 @@ function histogramOf(values: Float32Array): Found | null {
     if (value > high) high = value;
   }
   if (low > high) return null;
-  const counts = new Array<number>(BINS).fill(0);
-  const by = high > low ? BINS / (high - low) : 0;
+  const counts = new Array<number>(HISTOGRAM_BINS).fill(0);
+  const by = high > low ? HISTOGRAM_BINS / (high - low) : 0;
   for (const value of values) {
     if (!Number.isFinite(value) || value === 0) continue;
-    const bin = by === 0 ? (BINS - 1) / 2 : Math.min(BINS - 1, Math.floor((value - low) * by));
+    const bin =
+      by === 0
+        ? (HISTOGRAM_BINS - 1) / 2
+        : Math.min(HISTOGRAM_BINS - 1, Math.floor((value - low) * by));
     counts[bin] = (counts[bin] ?? 0) + 1;
   }
   return { low, high, zeros, counts };
@@ -197,16 +203,16 @@ function histogramOf(values: Float32Array): Found | null {
 
 /** The size of a step's update relative to each of the layer's parameters. */
 function UpdateRatios(props: {
-  course: TrainingConfig;
+  config: TrainingConfig;
   progress: TrainingProgress;
   parameters: readonly string[];
 }) {
-  const { course, progress, parameters } = props;
+  const { config, progress, parameters } = props;
   const { updateRatios } = progress;
   if (updateRatios === null) return null;
   const found = parameters.flatMap((name) => {
-    const ratio = updateRatios[course.trained_parameters.indexOf(name)];
-    return ratio === undefined ? [] : [`${lastPart(name)} ${formatShort(ratio)}`];
+    const ratio = updateRatios[config.trained_parameters.indexOf(name)];
+    return ratio === undefined ? [] : [`${shortParameterName(name)} ${formatShort(ratio)}`];
   });
   if (found.length === 0) return null;
   return (
@@ -219,19 +225,19 @@ function UpdateRatios(props: {
 
 /** Channels that are 0 for a whole batch, of the layer itself or of the activation after it. */
 function DeadUnits(props: {
-  course: TrainingConfig;
+  config: TrainingConfig;
   progress: TrainingProgress;
   network: Network;
   layer: string;
 }) {
-  const { course, progress, network, layer } = props;
+  const { config, progress, network, layer } = props;
   const { deadUnits } = progress;
   const stage = network.stages.find(({ layers }) => layers.some(({ name }) => name === layer));
   const names = [layer, ...(stage?.layers.map(({ name }) => name) ?? [])];
-  const at = course.relu_layers.findIndex((name) => names.includes(name));
+  const at = config.relu_layers.findIndex((name) => names.includes(name));
   const share = at < 0 ? undefined : deadUnits?.[at];
   if (share === undefined) return null;
-  const name = course.relu_layers[at] ?? "";
+  const name = config.relu_layers[at] ?? "";
   const channels = network.values.get(name)?.nchw[1] ?? 0;
   const count =
     channels > 1 ? `${Math.round(share * channels)} of ${channels}` : formatPercent(share);

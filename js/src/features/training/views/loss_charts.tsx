@@ -17,7 +17,7 @@ import {
 import { type ChartLine, type CurveLabel, lossText, StepChart, tickText } from "./step_chart.tsx";
 import { lossName } from "./training_text.ts";
 
-const BINS = 600;
+const CURVE_BINS = 600;
 const NO_BRANCHES: readonly CurvePoints[] = [];
 /** With room for a line at either end. */
 const ACCURACY_SCALE: AxisScale = { isLog: false, low: -0.03, high: 1.04 };
@@ -36,9 +36,9 @@ export function LossCharts(props: LossChartsProps) {
   const means = useMemo(() => runningMean(losses, window), [losses, window]);
   const shares = useMemo(() => runningMean(accuracies, window), [accuracies, window]);
   const curves = useMemo(() => {
-    const [each, mean] = [decimate(losses, BINS), decimate(means, BINS)];
+    const [each, mean] = [decimate(losses, CURVE_BINS), decimate(means, CURVE_BINS)];
     const held = finitePoints(heldOut.map(([step, loss]) => [step, loss]));
-    const others = branches.map((one) => decimate(smoothedLosses(one), BINS));
+    const others = branches.map((one) => decimate(smoothedLosses(one), CURVE_BINS));
     return {
       each,
       mean,
@@ -57,7 +57,7 @@ export function LossCharts(props: LossChartsProps) {
   );
   const share = useMemo(
     (): ChartLine[] => [
-      { points: decimate(shares, BINS), color: "--nb-positive", width: 2 },
+      { points: decimate(shares, CURVE_BINS), color: "--nb-positive", width: 2 },
       {
         points: finitePoints(
           heldOut.flatMap(([step, , one]) => (one === null ? [] : [[step, one]])),
@@ -70,17 +70,17 @@ export function LossCharts(props: LossChartsProps) {
     [shares, heldOut],
   );
   if (config === null) return null;
-  const own = checkpoints.filter(({ branch }) => branch === 0);
+  const own = checkpoints.filter(({ branchNumber }) => branchNumber === 0);
   // Include kept branches: they may be longer than the current curve.
   const lengths = branches.map((one) => one.losses.length);
-  const last = Math.max(10, progress.step, losses.length, heldOut.at(-1)?.[0] ?? 0, ...lengths);
+  const lastStep = Math.max(10, progress.step, losses.length, heldOut.at(-1)?.[0] ?? 0, ...lengths);
   const [lossNow, shareNow] = [means.at(-1), shares.at(-1)];
   const heldNow = heldOut.at(-1);
   const ends = curveLabels(heldNow?.[1], lossNow, lossText);
-  const at = selected?.branch === 0 ? selected.step : null;
+  const at = selected?.branchNumber === 0 ? selected.step : null;
   const held = `${heldNow === undefined ? "" : `, held out ${lossText(heldNow[1])}`}`;
   const scaleWord = curves.scale.isLog ? "log scale" : "linear scale";
-  const common = { lastStep: last, marks: record?.marks ?? [], markedStep: at };
+  const common = { lastStep: lastStep, marks: record?.marks ?? [], markedStep: at };
   return (
     <figure class="nbg-losses" data-steps={losses.length} data-mean={window}>
       <figcaption>
@@ -119,8 +119,10 @@ export function LossCharts(props: LossChartsProps) {
             .join(" · ")
         }
       >
-        {(place, width) => (
-          <CheckpointSlider {...{ place, width, own, chosen: selected, choose: select, last }} />
+        {(stepToX, width) => (
+          <CheckpointSlider
+            {...{ stepToX, width, checkpoints: own, selected: selected, select: select, lastStep }}
+          />
         )}
       </StepChart>
       {config.has_accuracy && (
@@ -167,22 +169,22 @@ export function LossCharts(props: LossChartsProps) {
 }
 
 function curveLabels(
-  held: number | undefined,
-  train: number | undefined,
-  text: (value: number) => string,
+  heldOutValue: number | undefined,
+  trainValue: number | undefined,
+  formatValue: (value: number) => string,
 ): CurveLabel[] {
   const one = (label: string, name: string, value: number | undefined): CurveLabel[] =>
     value === undefined || !Number.isFinite(value)
       ? []
-      : [{ label, name, value, text: text(value) }];
-  return [...one("held out", "held", held), ...one("train", "train", train)];
+      : [{ label, name, value, text: formatValue(value) }];
+  return [...one("held out", "held", heldOutValue), ...one("train", "train", trainValue)];
 }
 
 /** The result of the held-out evaluation nearest to a step. */
 function heldOutText(
   heldOut: LossCurve["heldOut"],
   step: number,
-  text: (row: LossCurve["heldOut"][number]) => string,
+  formatRow: (row: LossCurve["heldOut"][number]) => string,
 ): string {
   const row =
     heldOut[
@@ -191,7 +193,7 @@ function heldOutText(
         step,
       )
     ];
-  const words = row === undefined ? "" : text(row);
+  const words = row === undefined ? "" : formatRow(row);
   if (row === undefined || words === "") return "";
   return `held out ${words}${row[0] === step ? "" : ` at step ${formatInteger(row[0])}`}`;
 }
@@ -199,7 +201,7 @@ function heldOutText(
 const smoothedLosses = ({ losses }: LossCurve): Float64Array =>
   runningMean(losses, smoothingWindow(losses.length));
 
-function finitePoints(all: readonly (readonly number[])[]): CurvePoints {
-  const known = all.filter(([, value = Number.NaN]) => Number.isFinite(value));
+function finitePoints(points: readonly (readonly number[])[]): CurvePoints {
+  const known = points.filter(([, value = Number.NaN]) => Number.isFinite(value));
   return { x: known.map(([x = 0]) => x), y: known.map(([, y = 0]) => y) };
 }

@@ -4,10 +4,10 @@ import { clippingLimits } from "../../../pictures/clipping.ts";
 import { MAGENTA } from "../../../pictures/colortables.ts";
 import type { Value } from "../../../plan/schema.ts";
 import type { ColorLimits, ImageRangeChoice } from "../../../state/colors.ts";
-import { reduceOnCpu, summarizeChannels } from "../../../statistics/summary.ts";
+import { reduceChannelsOnCpu, summarizeChannels } from "../../../statistics/summary.ts";
 import { imageLimits } from "../../../views/image_limits.ts";
 import type { TrainingConfig } from "../records.ts";
-import type { Examples } from "../state.ts";
+import type { FixedExampleData } from "../state.ts";
 
 /** The size of a picture; `pictureShape` returns null if a shape isn't one. */
 export interface PictureShape {
@@ -29,11 +29,11 @@ export const elementCount = (shape: readonly number[]): number =>
 export type PredictionKind = "pictures" | "classes" | "numbers";
 
 export function predictionKind(
-  course: TrainingConfig,
-  { outputShape, targets, count }: Examples,
+  config: TrainingConfig,
+  { outputShape, targets, count }: FixedExampleData,
 ): PredictionKind {
-  if (course.has_accuracy && outputShape.length === 1 && targets.length === count) return "classes";
-  return !course.has_accuracy && pictureShape(outputShape) !== null ? "pictures" : "numbers";
+  if (config.has_accuracy && outputShape.length === 1 && targets.length === count) return "classes";
+  return !config.has_accuracy && pictureShape(outputShape) !== null ? "pictures" : "numbers";
 }
 
 export interface TopClass {
@@ -60,7 +60,7 @@ export function pictureLimits(
 ): ColorLimits {
   const nchw = [1, 1, 1, values.length] as const;
   return (
-    imageLimits(value, summarizeChannels(reduceOnCpu(values, nchw, 0)), choice) ?? {
+    imageLimits(value, summarizeChannels(reduceChannelsOnCpu(values, nchw, 0)), choice) ?? {
       low: 0,
       high: 1,
     }
@@ -68,25 +68,28 @@ export function pictureLimits(
 }
 
 /** The mark of a value in a picture: NaN, infinite, or above or below the range. */
-type OutOfRange = "nan" | "inf" | "above" | "below" | null;
+type RangeMark = "nan" | "inf" | "above" | "below" | null;
 
 /** The mark of a pixel, in the priority order of webgl/shaders/image.glsl. */
-function outOfRange(numbers: readonly number[], ends: ColorLimits): OutOfRange {
-  if (numbers.some(Number.isNaN)) return "nan";
-  if (!numbers.every(Number.isFinite)) return "inf";
-  const { low, high } = clippingLimits(ends);
-  if (numbers.some((one) => one > high)) return "above";
-  return numbers.some((one) => one < low) ? "below" : null;
+function rangeMark(channelValues: readonly number[], limits: ColorLimits): RangeMark {
+  if (channelValues.some(Number.isNaN)) return "nan";
+  if (!channelValues.every(Number.isFinite)) return "inf";
+  const { low, high } = clippingLimits(limits);
+  if (channelValues.some((one) => one > high)) return "above";
+  return channelValues.some((one) => one < low) ? "below" : null;
 }
 
-const numbersAt = (values: Float32Array, { channels, height, width }: PictureShape, at: number) =>
-  Array.from({ length: channels }, (_, c) => values[c * height * width + at] ?? 0);
+const channelValuesAt = (
+  values: Float32Array,
+  { channels, height, width }: PictureShape,
+  pixel: number,
+) => Array.from({ length: channels }, (_, c) => values[c * height * width + pixel] ?? 0);
 
 /** Whether a picture has marks, which need large pixels. */
-export function hasMarks(values: Float32Array, frame: PictureShape, ends: ColorLimits): boolean {
-  const places = frame.height * frame.width;
+export function hasMarks(values: Float32Array, shape: PictureShape, limits: ColorLimits): boolean {
+  const places = shape.height * shape.width;
   for (let at = 0; at < places; at++) {
-    if (outOfRange(numbersAt(values, frame, at), ends) !== null) return true;
+    if (rangeMark(channelValuesAt(values, shape, at), limits) !== null) return true;
   }
   return false;
 }
@@ -97,7 +100,7 @@ const [BLACK, WHITE] = [
 ] as const;
 
 /** The colour of a mark at a pixel, as in webgl/shaders/image.glsl; null between the dots. */
-function markColor(mark: OutOfRange, x: number, y: number): readonly number[] | null {
+function markColor(mark: RangeMark, x: number, y: number): readonly number[] | null {
   if (mark === "nan") return (x + y) % 3 === 2 ? BLACK : MAGENTA;
   if (mark === "inf") return MAGENTA;
   const isDot = y % 4 === 0 && (x + y / 2) % 4 === 0;
@@ -108,18 +111,18 @@ function markColor(mark: OutOfRange, x: number, y: number): readonly number[] | 
 export function paintPicture(
   picture: ImageData,
   values: Float32Array,
-  frame: PictureShape,
-  ends: ColorLimits,
+  shape: PictureShape,
+  limits: ColorLimits,
   scale = 1,
 ): void {
-  const { channels, height, width } = frame;
-  const by = 255 / (ends.high - ends.low || 1);
+  const { channels, height, width } = shape;
+  const by = 255 / (limits.high - limits.low || 1);
   for (let at = 0; at < height * width; at++) {
-    const numbers = numbersAt(values, frame, at);
-    const mark = outOfRange(numbers, ends);
+    const numbers = channelValuesAt(values, shape, at);
+    const mark = rangeMark(numbers, limits);
     const colours = [0, 1, 2].map((c) => {
       const number = numbers[channels === 3 ? c : 0] ?? 0;
-      return Math.round((number - ends.low) * by);
+      return Math.round((number - limits.low) * by);
     });
     const [left, top] = [(at % width) * scale, Math.floor(at / width) * scale];
     for (let y = top; y < top + scale; y++) {

@@ -6,7 +6,7 @@ import type { ColorLimits } from "../../../state/colors.ts";
 import { useViews } from "../../../views/context.ts";
 import { hasUnitRange } from "../../../views/image_limits.ts";
 import { px } from "../../../views/layout.ts";
-import type { Examples } from "../state.ts";
+import type { FixedExampleData } from "../state.ts";
 import {
   elementCount,
   hasMarks,
@@ -19,89 +19,97 @@ import {
 } from "./prediction_pixels.ts";
 
 /** For a network that has not loaded. */
-const NO_LIMITS = { value_range: [null, null] } as const;
+const NO_VALUE_RANGE = { value_range: [null, null] } as const;
 /** Outputs that are neither pictures nor classes show at most this many numbers. */
-const MAX_NUMBERS = 4;
+const MAX_SHOWN_NUMBERS = 4;
 
 /** Predictions for all examples, or their targets if `values` is null. */
 export function Predictions(props: {
-  fixed: Examples;
+  fixedExamples: FixedExampleData;
   kind: PredictionKind;
   values: Float32Array | null;
   /** Side of each in CSS pixels. */
   side: number;
-  of: string;
+  stepText: string;
 }) {
-  const { fixed, kind, values, side, of } = props;
-  const each = Array.from({ length: fixed.count }, (_, k) => k);
+  const { fixedExamples, kind, values, side, stepText } = props;
+  const each = Array.from({ length: fixedExamples.count }, (_, k) => k);
   return (
-    <span class={`nbg-predictions nbg-of-${kind}`} role="group" aria-label={`Predictions, ${of}`}>
+    <span
+      class={`nbg-predictions nbg-of-${kind}`}
+      role="group"
+      aria-label={`Predictions, ${stepText}`}
+    >
       {each.map((k) => (
-        <Prediction key={k} {...{ fixed, kind, values, side, of }} k={k} />
+        <Prediction key={k} {...{ fixedExamples, kind, values, side, stepText }} exampleIndex={k} />
       ))}
     </span>
   );
 }
 
-const exampleValues = (values: Float32Array, k: number, size: number): Float32Array =>
-  values.subarray(k * size, (k + 1) * size);
+const exampleValues = (values: Float32Array, exampleIndex: number, size: number): Float32Array =>
+  values.subarray(exampleIndex * size, (exampleIndex + 1) * size);
 
 /** The black and white levels for pictures of one of the network's values. */
-function usePictureLimits(values: Float32Array, of: Value | undefined): ColorLimits {
-  const choice = useViews().state.imageRanges.value[of?.key ?? ""];
-  return useMemo(() => pictureLimits(values, of ?? NO_LIMITS, choice), [values, of, choice]);
+function usePictureLimits(values: Float32Array, networkValue: Value | undefined): ColorLimits {
+  const choice = useViews().state.imageRanges.value[networkValue?.key ?? ""];
+  return useMemo(
+    () => pictureLimits(values, networkValue ?? NO_VALUE_RANGE, choice),
+    [values, networkValue, choice],
+  );
 }
 
 function Prediction(props: {
-  fixed: Examples;
+  fixedExamples: FixedExampleData;
   kind: PredictionKind;
   values: Float32Array | null;
   side: number;
-  of: string;
-  k: number;
+  stepText: string;
+  exampleIndex: number;
 }) {
-  const { fixed, kind, values, side, of, k } = props;
+  const { fixedExamples, kind, values, side, stepText, exampleIndex } = props;
   const { state, network } = useViews();
   const classes = state.classNames.value;
   const [shownOutput, shownInput] = [network.value?.outputs[0], network.value?.inputs[0]];
-  const output = elementCount(fixed.outputShape);
-  const label = `example ${k + 1}, ${of}`;
+  const output = elementCount(fixedExamples.outputShape);
+  const label = `example ${exampleIndex + 1}, ${stepText}`;
   // Without targets, the network reconstructs its input.
-  const given = fixed.targets.length > 0 ? fixed.targets : fixed.inputs;
+  const given = fixedExamples.targets.length > 0 ? fixedExamples.targets : fixedExamples.inputs;
   const limits = usePictureLimits(given, shownOutput);
-  const seen = usePictureLimits(fixed.inputs, shownInput);
+  const seen = usePictureLimits(fixedExamples.inputs, shownInput);
   const shares = shownOutput !== undefined && hasUnitRange(shownOutput);
   if (kind === "pictures") {
     const shape =
       values === null
-        ? fixed.targets.length > 0
-          ? fixed.targetShape
-          : fixed.inputShape
-        : fixed.outputShape;
+        ? fixedExamples.targets.length > 0
+          ? fixedExamples.targetShape
+          : fixedExamples.inputShape
+        : fixedExamples.outputShape;
     const frame = pictureShape(shape);
-    const own = exampleValues(values ?? given, k, elementCount(shape));
+    const own = exampleValues(values ?? given, exampleIndex, elementCount(shape));
     return frame === null || own.length === 0 ? null : (
       <PredictionPicture
         values={values ?? given}
-        at={k * elementCount(shape)}
-        {...{ frame, light: limits, side, label }}
+        offset={exampleIndex * elementCount(shape)}
+        {...{ shape: frame, limits: limits, side, label }}
       />
     );
   }
   if (kind === "classes") {
-    const wanted = fixed.targets[k] ?? -1;
-    const frame = pictureShape(fixed.inputShape);
-    const guess = values === null ? null : topClass(exampleValues(values, k, output), shares);
+    const wanted = fixedExamples.targets[exampleIndex] ?? -1;
+    const frame = pictureShape(fixedExamples.inputShape);
+    const guess =
+      values === null ? null : topClass(exampleValues(values, exampleIndex, output), shares);
     const name = (which: number): string => classes[which] || String(which);
     const right = guess?.index === wanted;
     return (
       <span class="nbg-answer" style={{ width: px(side) }}>
         {frame !== null && (
           <PredictionPicture
-            values={fixed.inputs}
-            at={k * elementCount(fixed.inputShape)}
-            {...{ frame, side, label }}
-            light={seen}
+            values={fixedExamples.inputs}
+            offset={exampleIndex * elementCount(fixedExamples.inputShape)}
+            {...{ shape: frame, side, label }}
+            limits={seen}
           />
         )}
         <span
@@ -115,9 +123,9 @@ function Prediction(props: {
     );
   }
   const own = exampleValues(
-    values ?? fixed.targets,
-    k,
-    values === null ? elementCount(fixed.targetShape) : output,
+    values ?? fixedExamples.targets,
+    exampleIndex,
+    values === null ? elementCount(fixedExamples.targetShape) : output,
   );
   const most = shares ? 1 : own.reduce((found, one) => Math.max(found, Math.abs(one)), 0);
   return (
@@ -126,7 +134,7 @@ function Prediction(props: {
       style={{ width: px(side) }}
       title={[...own.slice(0, 64)].map(formatExact).join(", ")}
     >
-      {[...own.slice(0, MAX_NUMBERS)].map((value, at) => (
+      {[...own.slice(0, MAX_SHOWN_NUMBERS)].map((value, at) => (
         <span key={at}>
           <span
             class={value < 0 ? "nbg-number-bar nbg-negative-bar" : "nbg-number-bar"}
@@ -135,7 +143,7 @@ function Prediction(props: {
           {formatShort(value)}
         </span>
       ))}
-      {own.length > MAX_NUMBERS && <span class="nbg-second">of {own.length}</span>}
+      {own.length > MAX_SHOWN_NUMBERS && <span class="nbg-second">of {own.length}</span>}
     </span>
   );
 }
@@ -143,26 +151,26 @@ function Prediction(props: {
 function PredictionPicture(props: {
   values: Float32Array;
   /** Index of the picture's first element in `values`. */
-  at: number;
-  frame: PictureShape;
-  light: { low: number; high: number };
+  offset: number;
+  shape: PictureShape;
+  limits: { low: number; high: number };
   side: number;
   label: string;
 }) {
-  const { values, at, frame, light: limits, side, label } = props;
+  const { values, offset, shape, limits, side, label } = props;
   const canvas = useRef<HTMLCanvasElement>(null);
-  const { channels, width, height } = frame;
+  const { channels, width, height } = shape;
   const by = side / Math.max(width, height);
   const whole = Math.max(1, Math.round(by * useViews().pixelRatio.value));
-  const times = hasMarks(values.subarray(at), frame, limits) ? whole : 1;
+  const times = hasMarks(values.subarray(offset), shape, limits) ? whole : 1;
   // biome-ignore lint/correctness/useExhaustiveDependencies: its numbers are what a frame is
   useLayoutEffect(() => {
     const context = canvas.current?.getContext("2d");
     if (!context) return;
     const picture = new ImageData(width * times, height * times);
-    paintPicture(picture, values.subarray(at), frame, limits, times);
+    paintPicture(picture, values.subarray(offset), shape, limits, times);
     context.putImageData(picture, 0, 0);
-  }, [values, at, channels, width, height, limits, times]);
+  }, [values, offset, channels, width, height, limits, times]);
   return (
     <canvas
       ref={canvas}

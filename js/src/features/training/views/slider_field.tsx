@@ -7,7 +7,7 @@ export interface SliderScale {
   readonly high: number;
   readonly step: number;
   toPosition(value: number): number;
-  toValue(at: number): number;
+  toValue(position: number): number;
 }
 
 /** Twenty positions per decade. */
@@ -37,12 +37,12 @@ function parseNumber(text: string): number | string {
 export function SliderField(props: {
   label: string;
   value: number;
-  slide: SliderScale;
+  scale: SliderScale;
   /** Why the value cannot be changed; "" if it can. */
-  fixed: string;
-  set: (value: number) => void;
+  disabledReason: string;
+  setValue: (value: number) => void;
 }) {
-  const { label, value, slide, fixed: disabledReason, set } = props;
+  const { label, value, scale, disabledReason, setValue } = props;
   const [draft, setDraft] = useState<string | null>(null);
   const [trouble, setTrouble] = useState("");
   const id = useId();
@@ -58,7 +58,7 @@ export function SliderField(props: {
       return;
     }
     leave();
-    if (found !== value) set(found);
+    if (found !== value) setValue(found);
   };
   const off = disabledReason !== "";
   return (
@@ -68,16 +68,16 @@ export function SliderField(props: {
       </label>
       <input
         type="range"
-        min={slide.low}
-        max={slide.high}
-        step={slide.step}
-        value={slide.toPosition(value)}
+        min={scale.low}
+        max={scale.high}
+        step={scale.step}
+        value={scale.toPosition(value)}
         disabled={off}
         aria-label={label}
         aria-valuetext={text}
         onInput={(event) => {
           leave();
-          set(slide.toValue(Number(event.currentTarget.value)));
+          setValue(scale.toValue(Number(event.currentTarget.value)));
         }}
       />
       <input

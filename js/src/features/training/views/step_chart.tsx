@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import { formatFixed, formatInteger, formatShort } from "../../../number_format.ts";
-import { pointerIn, pointerPosition, useViews } from "../../../views/context.ts";
+import { pointerOffset, pointerPosition, useViews } from "../../../views/context.ts";
 import { px } from "../../../views/layout.ts";
 import type { EditMark } from "../records.ts";
 import { type AxisScale, axisPosition, axisTicks, type CurvePoints } from "./curve_math.ts";
@@ -55,8 +55,8 @@ export interface StepChartProps {
   valueAtStep: (step: number) => number | undefined;
   /** The selected step, marked with a line. */
   markedStep: number | null;
-  /** Elements on the step axis; `place` converts a step to CSS pixels. */
-  children?: (place: (step: number) => number, width: number) => ComponentChildren;
+  /** Elements on the step axis; `stepToX` converts a step to CSS pixels. */
+  children?: (stepToX: (step: number) => number, width: number) => ComponentChildren;
 }
 
 export function StepChart(props: StepChartProps) {
@@ -97,7 +97,8 @@ export function StepChart(props: StepChartProps) {
     return (Number.isFinite(share) ? 1 - share : 0.5) * room.height;
   };
   const point = (event: PointerEvent): void => {
-    const spot = pointerIn(event.currentTarget as Element, event, views).left - PLOT_MARGIN.left;
+    const spot =
+      pointerOffset(event.currentTarget as Element, event, views).left - PLOT_MARGIN.left;
     const step = Math.round((spot / room.width) * lastStep);
     const text = step >= 0 && step <= lastStep ? describeStep(step) : "";
     views.tooltip.value =
@@ -153,8 +154,8 @@ export function StepChart(props: StepChartProps) {
 }
 
 /** Place labels beside the ends of their curves; labels that would overlap are stacked. */
-function layoutLabels(ends: readonly CurveLabel[], scale: AxisScale, height: number) {
-  const found = ends
+function layoutLabels(labels: readonly CurveLabel[], scale: AxisScale, height: number) {
+  const found = labels
     .map((end) => ({ end, top: (1 - axisPosition(scale, end.value)) * height - LABEL_HEIGHT / 2 }))
     .sort((a, b) => a.top - b.top);
   for (const [k, one] of found.entries()) {
@@ -214,15 +215,19 @@ function chartData(lines: readonly ChartLine[]): uPlot.AlignedData {
   return uPlot.join(lines.map(({ points }) => [[...points.x], [...points.y]]));
 }
 
-function chartOptions(root: HTMLElement, now: () => StepChartProps, width: number): uPlot.Options {
-  const { height, lines, scale } = now();
+function chartOptions(
+  root: HTMLElement,
+  currentProps: () => StepChartProps,
+  width: number,
+): uPlot.Options {
+  const { height, lines, scale } = currentProps();
   const looks = getComputedStyle(root);
   const color = (name: string): string => getComputedStyle(root).getPropertyValue(name).trim();
   // Round to whole pixels: for "10.998px" uPlot would scale the 998 on a high-density screen.
   const font = `${Math.round(0.846 * Number.parseFloat(looks.fontSize))}px ${looks.fontFamily}`;
   const axis = { font, stroke: () => color("--nb-ink2"), ticks: { show: false } };
   const ticks = (): number[] => {
-    const { scale: shown, height: all } = now();
+    const { scale: shown, height: all } = currentProps();
     return axisTicks(shown, Math.floor((all - PLOT_MARGIN.top - PLOT_MARGIN.bottom) / 24));
   };
   return {
@@ -232,8 +237,11 @@ function chartOptions(root: HTMLElement, now: () => StepChartProps, width: numbe
     legend: { show: false },
     cursor: { show: false },
     scales: {
-      x: { time: false, range: () => [0, Math.max(1, now().lastStep)] },
-      y: { distr: scale.isLog ? 3 : 1, range: () => [now().scale.low, now().scale.high] },
+      x: { time: false, range: () => [0, Math.max(1, currentProps().lastStep)] },
+      y: {
+        distr: scale.isLog ? 3 : 1,
+        range: () => [currentProps().scale.low, currentProps().scale.high],
+      },
     },
     axes: [
       {
@@ -251,13 +259,13 @@ function chartOptions(root: HTMLElement, now: () => StepChartProps, width: numbe
         splits: ticks,
         filter: (_, splits) => splits,
         grid: { stroke: () => color("--nb-line"), width: 1, filter: (_, splits) => splits },
-        values: (_, values) => values.map((value) => now().formatTick(value)),
+        values: (_, values) => values.map((value) => currentProps().formatTick(value)),
       },
     ],
     series: [
       {},
       ...lines.map((line, k) => ({
-        stroke: () => color(now().lines[k]?.color ?? line.color),
+        stroke: () => color(currentProps().lines[k]?.color ?? line.color),
         width: line.width,
         points: { show: false },
         ...(line.alpha !== undefined && { alpha: line.alpha }),
@@ -273,7 +281,7 @@ function chartOptions(root: HTMLElement, now: () => StepChartProps, width: numbe
           ctx.globalAlpha = 0.55;
           ctx.lineWidth = 1.2 * uPlot.pxRatio;
           ctx.beginPath();
-          for (const { x, y } of now().branches) {
+          for (const { x, y } of currentProps().branches) {
             for (const [k, step] of x.entries()) {
               const left = plot.valToPos(step, "x", true);
               const top = plot.valToPos(y[k] ?? Number.NaN, "y", true);

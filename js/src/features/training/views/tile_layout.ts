@@ -16,11 +16,11 @@ export interface Tiling {
   /** Additional information: "for the first input channel". */
   readonly note: string;
   /** "filter 3 · y 0, x 1": the position of a tile's element. */
-  describe(tile: number, k: number): string;
+  describeTileElement(tile: number, element: number): string;
 }
 
 /** Longer vectors wrap into several lines. */
-const LIST_COLUMNS = 64;
+const VECTOR_COLUMNS = 64;
 
 /** The tiling of a parameter; a name that the Plan doesn't have is tiled as a vector. */
 export function parameterTiling(
@@ -38,31 +38,31 @@ export function parameterTiling(
   return {
     starts: [0],
     tileSize: length,
-    columns: Math.min(length, LIST_COLUMNS),
+    columns: Math.min(length, VECTOR_COLUMNS),
     noun: "",
     note: "",
-    describe: (_, k) => (length === 1 ? "" : `channel ${k}`),
+    describeTileElement: (_, k) => (length === 1 ? "" : `channel ${k}`),
   };
 }
 
-const describeElement = (columns: number) => (tile: number, k: number) =>
+const describeFilterElement = (columns: number) => (tile: number, k: number) =>
   `filter ${tile} · y ${Math.floor(k / columns)}, x ${k % columns}`;
 
 /** One tile for each output channel; if there is a single output channel, one for each input channel. */
 function kernelTiles(kernels: Kernels): Tiling {
-  const { outputs, inputs, height, width } = kernels;
-  const single = outputs === 1 && inputs > 1;
-  const starts = Array.from({ length: single ? inputs : outputs }, (_, k) =>
+  const { outputCount, inputCount, height, width } = kernels;
+  const single = outputCount === 1 && inputCount > 1;
+  const starts = Array.from({ length: single ? inputCount : outputCount }, (_, k) =>
     single ? kernelStart(kernels, 0, k) : kernelStart(kernels, k, 0),
   );
-  const note = !single && inputs > 1 ? "for the first input channel" : "";
+  const note = !single && inputCount > 1 ? "for the first input channel" : "";
   return {
     starts,
     tileSize: height * width,
     columns: width,
     noun: "filters",
     note,
-    describe: describeElement(width),
+    describeTileElement: describeFilterElement(width),
   };
 }
 
@@ -78,7 +78,7 @@ function lastAxesTiles(shape: readonly number[]): Tiling {
     columns,
     noun: "filters",
     note: "",
-    describe: describeElement(columns),
+    describeTileElement: describeFilterElement(columns),
   };
 }
 
@@ -92,23 +92,24 @@ function rowTiles(outputs: number, inputs: number): Tiling {
     columns,
     noun: "rows",
     note: lines > 1 ? `${inputs} inputs in ${lines} lines` : "",
-    describe: (tile, k) => `output ${tile} · input ${k}`,
+    describeTileElement: (tile, k) => `output ${tile} · input ${k}`,
   };
 }
 
 /** Tiles in an available area: their number, the number per line, and the pixels per element. */
 export interface TileLayout {
-  readonly count: number;
+  readonly tileCount: number;
   readonly perRow: number;
   readonly cellSize: number;
 }
 
 /**
- * The largest cell size up to `maxCellSize` at which all tiles fit. If none does, use `minCellSize` and show as many tiles as fit.
+ * The largest cell size up to `maxCellSize` at which all tiles fit. If none does, use `minCellSize` and show as many
+ * tiles as fit.
  */
 export function fitTiles(
   { starts, tileSize, columns }: Tiling,
-  room: { readonly width: number; readonly height: number },
+  availableSize: { readonly width: number; readonly height: number },
   gap: number,
   minCellSize: number,
   maxCellSize: number,
@@ -117,21 +118,24 @@ export function fitTiles(
   const at = (one: number) => {
     const across = Math.max(
       1,
-      Math.floor((room.width - 2 * HAIRLINE + gap) / (columns * one + gap)),
+      Math.floor((availableSize.width - 2 * HAIRLINE + gap) / (columns * one + gap)),
     );
-    const down = Math.max(1, Math.floor((room.height - 2 * HAIRLINE + gap) / (lines * one + gap)));
+    const down = Math.max(
+      1,
+      Math.floor((availableSize.height - 2 * HAIRLINE + gap) / (lines * one + gap)),
+    );
     return { across, down };
   };
   for (let cellSize = Math.max(minCellSize, maxCellSize); cellSize >= minCellSize; cellSize--) {
     const { across, down } = at(cellSize);
-    if (columns * cellSize + 2 * HAIRLINE > room.width && cellSize > 1) continue;
+    if (columns * cellSize + 2 * HAIRLINE > availableSize.width && cellSize > 1) continue;
     if (cellSize > minCellSize && across * down < starts.length) continue;
-    const count = Math.min(starts.length, across * down);
+    const tileCount = Math.min(starts.length, across * down);
     // Balance the lines, so that none is much shorter than the others.
-    const even = Math.ceil(count / Math.ceil(count / across));
-    return { count, perRow: count < starts.length ? across : even, cellSize };
+    const even = Math.ceil(tileCount / Math.ceil(tileCount / across));
+    return { tileCount, perRow: tileCount < starts.length ? across : even, cellSize };
   }
-  return { count: 1, perRow: 1, cellSize: 1 };
+  return { tileCount: 1, perRow: 1, cellSize: 1 };
 }
 
 /** The largest finite magnitude in the first `count` tiles. */
@@ -140,40 +144,43 @@ export function maxTileValue(
   { starts, tileSize }: Tiling,
   count = starts.length,
 ): number {
-  let maxCellSize = 0;
+  let maxMagnitude = 0;
   for (const start of starts.slice(0, count)) {
     for (let k = start; k < start + tileSize; k++) {
       const one = Math.abs(values[k] ?? 0);
-      if (one > maxCellSize && one < Number.POSITIVE_INFINITY) maxCellSize = one;
+      if (one > maxMagnitude && one < Number.POSITIVE_INFINITY) maxMagnitude = one;
     }
   }
-  return maxCellSize;
+  return maxMagnitude;
 }
 
 /** Width in pixels of the outline drawn in the gap around each tile: a tile of zeros has the page's colour. */
 export const HAIRLINE = 1;
 
-type Colors = (place: number) => readonly [number, number, number];
+type ColorLookup = (position: number) => readonly [number, number, number];
 const BLACK = [0, 0, 0] as const;
 
-/** Paint tiles with a colour map that saturates at ±`maxCellSize`; NaN is striped and infinity is magenta, as in the maps. */
+/**
+ * Paint tiles with a colour map that saturates at ±`maxMagnitude`; NaN is striped and infinity is magenta, as in the
+ * maps.
+ */
 export function paintTiles(
   picture: ImageData,
   values: Float32Array,
   { starts, tileSize, columns }: Tiling,
-  { count, perRow, cellSize }: TileLayout,
+  { tileCount, perRow, cellSize }: TileLayout,
   gap: number,
-  maxCellSize: number,
-  colors: Colors,
+  maxMagnitude: number,
+  colors: ColorLookup,
 ): void {
   const lines = Math.ceil(tileSize / columns);
-  for (let tile = 0; tile < count; tile++) {
+  for (let tile = 0; tile < tileCount; tile++) {
     const left = HAIRLINE + (tile % perRow) * (columns * cellSize + gap);
     const top = HAIRLINE + Math.floor(tile / perRow) * (lines * cellSize + gap);
     for (let k = 0; k < tileSize; k++) {
       const value = values[(starts[tile] ?? 0) + k] ?? 0;
       const shade = Number.isFinite(value)
-        ? colors(maxCellSize > 0 ? 0.5 + (0.5 * value) / maxCellSize : 0.5)
+        ? colors(maxMagnitude > 0 ? 0.5 + (0.5 * value) / maxMagnitude : 0.5)
         : MAGENTA;
       const [x0, y0] = [left + (k % columns) * cellSize, top + Math.floor(k / columns) * cellSize];
       for (let y = y0; y < y0 + cellSize; y++) {

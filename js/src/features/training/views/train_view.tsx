@@ -5,14 +5,14 @@ import { formatDuration, formatInteger } from "../../../number_format.ts";
 import { useViews } from "../../../views/context.ts";
 import type { Checkpoint } from "../state.ts";
 import { CheckpointList } from "./checkpoint_list.tsx";
-import { TrainingControls } from "./controls.tsx";
 import { LayerStatistics } from "./layer_statistics.tsx";
 import { LossCharts } from "./loss_charts.tsx";
+import { TrainingControls } from "./training_controls.tsx";
 import { parameterGroups, statusText } from "./training_text.ts";
 
 /** CSS pixels: minimum width for placing the layer's statistics beside the curve; and their share of the width. */
-const WIDE_WIDTH = 760;
-const LAYER_SHARE = 0.41;
+const MIN_TWO_COLUMN_WIDTH = 760;
+const STATISTICS_WIDTH_FRACTION = 0.41;
 
 export function TrainView({ network }: { network: Network }) {
   const { state, width } = useViews();
@@ -20,16 +20,16 @@ export function TrainView({ network }: { network: Network }) {
   const record = state.training.value;
   const [local, setLocal] = useState<string | null>(null);
   const { chosen, choose: select, leave: clearSelection } = useSelectedCheckpoint();
-  const { config, step, examples, stepMs } = progress;
+  const { config, step, examplesSeen, stepMs } = progress;
   const groups = parameterGroups(config?.trained_parameters ?? []);
   const selected = state.selected.value?.layer;
   const group =
     groups.find(({ name }) => name === selected) ??
     groups.find(({ name }) => name === local) ??
     groups[0];
-  const wide = width.value >= WIDE_WIDTH;
-  const aside = wide ? Math.floor(LAYER_SHARE * width.value) - 32 : width.value - 32;
-  const looking = progress.shownCheckpoint !== null && chosen !== null;
+  const wide = width.value >= MIN_TWO_COLUMN_WIDTH;
+  const aside = wide ? Math.floor(STATISTICS_WIDTH_FRACTION * width.value) - 32 : width.value - 32;
+  const looking = progress.shownCheckpointId !== null && chosen !== null;
   const said = [
     statusText(progress, record, state.trainingHost.value?.canRecompile === false),
     looking
@@ -60,7 +60,9 @@ export function TrainView({ network }: { network: Network }) {
         {config !== null && (
           <span class="nbg-second" data-now>
             step {formatInteger(step)}
-            {examples > 0 || !isMirrored ? ` · ${formatInteger(examples)} examples seen` : ""}
+            {examplesSeen > 0 || !isMirrored
+              ? ` · ${formatInteger(examplesSeen)} examples seen`
+              : ""}
             {stepMs > 0 && ` · ${formatDuration(stepMs)} per step`}
           </span>
         )}
@@ -85,9 +87,9 @@ export function TrainView({ network }: { network: Network }) {
           <LossCharts {...{ progress, record, selected: chosen, select }} />
           {group !== undefined && (
             <LayerStatistics
-              {...{ network, course: config, progress, groups, group }}
+              {...{ network, config: config, progress, groups, group }}
               width={aside}
-              choose={(name) => {
+              selectGroup={(name) => {
                 setLocal(name);
                 const isLayer = network.values.has(name);
                 state.selected.value = isLayer ? { layer: name, channel: null } : null;
@@ -109,27 +111,27 @@ export function TrainView({ network }: { network: Network }) {
 /** The selected checkpoint; all views show it while the training is paused. */
 function useSelectedCheckpoint() {
   const { state } = useViews();
-  const { checkpoints, shownCheckpoint, phase } = state.progress.value;
-  const picked = state.selectedCheckpoint.value;
+  const { checkpoints, shownCheckpointId, phase } = state.progress.value;
+  const picked = state.selectedCheckpointId.value;
   const chosen: Checkpoint | null =
-    checkpoints.find(({ id }) => id === shownCheckpoint) ??
+    checkpoints.find(({ id }) => id === shownCheckpointId) ??
     checkpoints.find(({ id }) => id === picked) ??
     null;
   const leave = (): void => {
-    state.selectedCheckpoint.value = null;
-    if (state.progress.peek().shownCheckpoint !== null)
+    state.selectedCheckpointId.value = null;
+    if (state.progress.peek().shownCheckpointId !== null)
       state.trainingActions.peek()?.showCheckpoint(null);
   };
   const choose = (id: number): void => {
     const isStill = phase === "paused" || state.training.peek()?.is_mirror === true;
-    const shows = isStill && checkpoints.some((one) => one.id === id && one.fits);
-    if (chosen?.id === id && (shownCheckpoint === id || !shows)) {
+    const shows = isStill && checkpoints.some((one) => one.id === id && one.isRestorable);
+    if (chosen?.id === id && (shownCheckpointId === id || !shows)) {
       leave();
       return;
     }
-    state.selectedCheckpoint.value = id;
+    state.selectedCheckpointId.value = id;
     if (shows) state.trainingActions.peek()?.showCheckpoint(id);
-    else if (shownCheckpoint !== null) state.trainingActions.peek()?.showCheckpoint(null);
+    else if (shownCheckpointId !== null) state.trainingActions.peek()?.showCheckpoint(null);
   };
   return { chosen, choose, leave };
 }

@@ -7,24 +7,24 @@ import { batchSize, layersText, lossName, trainableGroups } from "./training_tex
 
 interface TrainingSettingsProps {
   record: TrainingRecord;
-  course: TrainingConfig;
-  ended: boolean;
+  config: TrainingConfig;
+  hasEnded: boolean;
   change: (part: Partial<TrainingRecord>) => void;
 }
 
 /** A button that summarises the training settings and opens a form to change them. */
 export function TrainingSettings(props: TrainingSettingsProps) {
-  const { record, course, ended } = props;
+  const { record, config, hasEnded } = props;
   const { root } = useViews();
   const [open, setOpen] = useState(false);
   const place = useRef<HTMLDivElement>(null);
   const button = useRef<HTMLButtonElement>(null);
   const id = useId();
   const words = [
-    lossName(course),
-    course.optimizer,
-    `batch ${batchSize(course, record)}`,
-    layersText(trainableGroups(course), record.frozen),
+    lossName(config),
+    config.optimizer,
+    `batch ${batchSize(config, record)}`,
+    layersText(trainableGroups(config), record.frozen),
   ].join(" · ");
   useEffect(() => {
     if (!open) return;
@@ -60,27 +60,27 @@ export function TrainingSettings(props: TrainingSettingsProps) {
       </button>
       {open && (
         <div class="nbg-train-popover" id={id} role="group" aria-label="Batch and layers">
-          <SettingsForm {...props} ended={ended} />
+          <SettingsForm {...props} hasEnded={hasEnded} />
         </div>
       )}
     </div>
   );
 }
 
-function SettingsForm({ record, course, ended, change }: TrainingSettingsProps) {
+function SettingsForm({ record, config, hasEnded, change }: TrainingSettingsProps) {
   const { state } = useViews();
   const host = state.trainingHost.value;
-  const why = ended
+  const why = hasEnded
     ? "The training has ended."
     : host?.canRecompile
       ? ""
       : "Changing the batch size or the trained layers requires Python.";
   const off = why !== "";
-  const groups = trainableGroups(course);
+  const groups = trainableGroups(config);
   const learns = (parameters: readonly string[]): boolean =>
     parameters.some((one) => !record.frozen.includes(one));
   const learning = groups.filter(({ parameters }) => learns(parameters)).length;
-  const batch = batchSize(course, record);
+  const batch = batchSize(config, record);
   // The view re-renders continually during training: keep the text being typed.
   const [draft, setDraft] = useState<string | null>(null);
   return (
@@ -92,7 +92,7 @@ function SettingsForm({ record, course, ended, change }: TrainingSettingsProps) 
           type="number"
           class="nbg-slider-number"
           min={1}
-          max={course.example_count}
+          max={config.example_count}
           step={1}
           value={draft ?? batch}
           disabled={off}
@@ -100,12 +100,12 @@ function SettingsForm({ record, course, ended, change }: TrainingSettingsProps) 
           onChange={(event) => {
             const wanted = Math.round(Number(event.currentTarget.value));
             setDraft(null);
-            if (wanted >= 1 && wanted <= course.example_count && wanted !== batch)
+            if (wanted >= 1 && wanted <= config.example_count && wanted !== batch)
               change({ batch_size: wanted });
           }}
           onBlur={() => setDraft(null)}
         />
-        <span class="nbg-second">of {course.example_count}</span>
+        <span class="nbg-second">of {config.example_count}</span>
       </label>
       <fieldset disabled={off}>
         <legend>Trained layers</legend>

@@ -3,7 +3,7 @@
 import type { TrainingConfig, TrainingRecord } from "../records.ts";
 import type { TrainingProgress } from "../state.ts";
 
-const LOSSES: Readonly<Record<string, string>> = {
+const LOSS_NAMES: Readonly<Record<string, string>> = {
   mse: "MSE",
   l1: "L1",
   smooth_l1: "Smooth L1",
@@ -12,7 +12,7 @@ const LOSSES: Readonly<Record<string, string>> = {
   cross_entropy: "Cross entropy",
 };
 
-export const lossName = ({ loss }: TrainingConfig): string => LOSSES[loss] ?? loss;
+export const lossName = ({ loss }: TrainingConfig): string => LOSS_NAMES[loss] ?? loss;
 
 /** The parameters of one layer: "encoder.0" has "encoder.0.weight" and "encoder.0.bias". */
 export interface ParameterGroup {
@@ -31,10 +31,10 @@ export function parameterGroups(parameters: readonly string[]): ParameterGroup[]
 }
 
 /** Groups of all trainable parameters: those trained and those frozen. */
-export const trainableGroups = (course: TrainingConfig): ParameterGroup[] =>
+export const trainableGroups = (config: TrainingConfig): ParameterGroup[] =>
   parameterGroups([
-    ...course.trained_parameters,
-    ...course.frozen.filter((one) => !course.trained_parameters.includes(one)),
+    ...config.trained_parameters,
+    ...config.frozen.filter((one) => !config.trained_parameters.includes(one)),
   ]);
 
 /** "all layers", "2 of 3 layers". */
@@ -49,23 +49,23 @@ export function layersText(groups: readonly ParameterGroup[], frozen: readonly s
 }
 
 /** The number of examples per step, current or requested. */
-export const batchSize = (course: TrainingConfig, { batch_size }: TrainingRecord): number =>
-  batch_size || course.batch_size;
+export const batchSize = (config: TrainingConfig, { batch_size }: TrainingRecord): number =>
+  batch_size || config.batch_size;
 
 /** Whether a batch size or frozen layers are requested that differ from the config's, so Python must recompile. */
-export const isAwaitingChange = (course: TrainingConfig, record: TrainingRecord): boolean =>
-  batchSize(course, record) !== course.batch_size ||
-  [...record.frozen].sort().join() !== [...course.frozen].sort().join();
+export const isAwaitingRecompilation = (config: TrainingConfig, record: TrainingRecord): boolean =>
+  batchSize(config, record) !== config.batch_size ||
+  [...record.frozen].sort().join() !== [...config.frozen].sort().join();
 
-/** The status of a training if it isn't obvious; else "". `alone`: the page has no Python. */
+/** The status of a training if it isn't obvious; else "". `isWithoutPython`: the page has no Python. */
 export function statusText(
   progress: TrainingProgress,
   record: TrainingRecord | null,
-  alone: boolean,
+  isWithoutPython: boolean,
 ): string {
   const { phase, message, config } = progress;
-  const why = message === "" ? "" : sentence(message);
-  const stopped = alone
+  const why = message === "" ? "" : asSentence(message);
+  const stopped = isWithoutPython
     ? "Stopped. Reset starts again."
     : "Stopped. viewer.train(…) starts a new training.";
   const mirrored = record?.is_mirror === true;
@@ -74,7 +74,7 @@ export function statusText(
       return joinTexts("Mirrors a PyTorch training loop in Python.", why);
     case "waiting":
       return joinTexts(
-        config !== null && record !== null && isAwaitingChange(config, record)
+        config !== null && record !== null && isAwaitingRecompilation(config, record)
           ? "Python is compiling the network; training resumes afterwards."
           : "Waiting for the data and the network.",
         why,
@@ -99,5 +99,5 @@ export function statusText(
 const joinTexts = (...texts: readonly string[]): string =>
   texts.filter((one) => one !== "").join(" ");
 
-const sentence = (text: string): string =>
+const asSentence = (text: string): string =>
   `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;

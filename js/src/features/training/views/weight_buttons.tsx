@@ -4,20 +4,20 @@ import { useViews } from "../../../views/context.ts";
 import { SaveIcon } from "../../../views/icons.tsx";
 
 /** How long the button shows "Copied", in milliseconds. */
-const COPIED_MS = 1500;
+const COPIED_DISPLAY_MS = 1500;
 
-export function CopyLineButton(props: { line: string; word: string }) {
-  const { line, word } = props;
+export function CopyLineButton(props: { line: string; label: string }) {
+  const { line, label } = props;
   const { root } = useViews();
   const [feedback, setSaid] = useState("");
   const copy = async (): Promise<void> => {
     setSaid((await copyText(root, line)) ? "Copied" : "No clipboard");
-    setTimeout(() => setSaid(""), COPIED_MS);
+    setTimeout(() => setSaid(""), COPIED_DISPLAY_MS);
   };
   return (
     <button type="button" class="nbg-button" title={`Copies ${line}`} onClick={() => void copy()}>
       <SaveIcon />
-      <span aria-live="polite">{feedback || word}</span>
+      <span aria-live="polite">{feedback || label}</span>
     </button>
   );
 }

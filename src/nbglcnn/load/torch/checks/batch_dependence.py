@@ -17,7 +17,7 @@ from nbglcnn.errors import NbglcnnError
 from nbglcnn.graph import Array, BatchDependence, Graph, batch_size
 from nbglcnn.load.module_keys import ModuleCall, walk_calls
 from nbglcnn.load.torch.checks.input_dependence import perturb_input
-from nbglcnn.load.torch.isolation.float64_reference import in_float64
+from nbglcnn.load.torch.isolation.float64_reference import float64_mode
 from nbglcnn.load.torch.record.module_calls import CaptureFn, HookedRun, dense_array, values_by_key
 
 if TYPE_CHECKING:
@@ -30,18 +30,18 @@ FLOAT64_TOLERANCE = 1e-7
 
 def batch_dependences(
     graph: Graph,
-    copy: Callable[[], torch.nn.Module],
+    copy_model: Callable[[], torch.nn.Module],
     tensors: Sequence[torch.Tensor],
     reference_run: HookedRun | None,
-    run: RunFn,
+    run_model: RunFn,
 ) -> Mapping[str, BatchDependence]:
     """Determine how hooked values depend on the batch, by key; {} if no other batch size runs.
 
     `tensors` are all inputs and `reference_run` is a run on them, or None if the user's hooks took
     part in it. The examples run again between two other examples, and the first of several runs by
-    itself; the values must stay the same. `run` runs a `copy` of the model under our hooks and
-    passes each tensor to a callback. The copy has no user hooks, because these may store the
-    tensors.
+    itself; the values must stay the same. `run_model` runs a `copy_model` of the model under our
+    hooks and passes each tensor to a callback. The copy has no user hooks, because these may store
+    the tensors.
     """
     batch = batch_size(tuple(tensor.shape) for tensor in tensors)
     found: dict[str, BatchDependence] = {}
@@ -50,16 +50,18 @@ def batch_dependences(
     def run_in_float64(
         inputs: Sequence[torch.Tensor], capture: CaptureFn | None = None
     ) -> HookedRun:
-        with in_float64(twin := copy()):
-            return run(twin, inputs, capture)
+        with float64_mode(twin := copy_model()):
+            return run_model(twin, inputs, capture)
 
     for size, at in [(batch + 2, 1), (1, 0)][: min(batch, 2)]:
         sliced = _BatchSlice(batch, size, at)
         others = [sliced.slice_input(one) if one.shape[:1] == (batch,) else one for one in tensors]
         try:
-            reference_run = reference_run or run(copy(), tensors, None)
+            reference_run = reference_run or run_model(copy_model(), tensors, None)
             capture = _DependenceCheck(reference_run, sliced)
-            new = _dependences_by_key(graph, reference_run, run(copy(), others, capture))
+            new = _dependences_by_key(
+                graph, reference_run, run_model(copy_model(), others, capture)
+            )
             if "across" in new.values():  # may be due to rounding: check in float64
                 exact = exact or run_in_float64(tensors)
                 capture = _DependenceCheck(exact, sliced, FLOAT64_TOLERANCE)
@@ -77,17 +79,21 @@ class _BatchSlice:
     They start at the first example of the smaller run and at index `start` of the larger run.
     """
 
-    batch: int
-    size: int
+    batch_size: int
+    other_batch_size: int
     start: int
 
     def slice_input(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return an input with `size` examples."""
-        return _surround_examples(tensor) if self.size > self.batch else tensor[: self.size]
+        return (
+            _surround_examples(tensor)
+            if self.other_batch_size > self.batch_size
+            else tensor[: self.other_batch_size]
+        )
 
     def matching_examples(self, a: Array, b: Array, axis: int) -> tuple[Array, Array]:
         """Return value's shared examples from the run of `batch` and the run of `size` examples."""
-        count = min(self.batch, self.size)
+        count = min(self.batch_size, self.other_batch_size)
         both = (
             np.moveaxis(a, axis, 0)[:count],
             np.moveaxis(b, axis, 0)[self.start : self.start + count],
@@ -118,65 +124,71 @@ class _DependenceCheck:
         outputs = self._seen.root.outputs
         if not call.path and len(call.outputs) <= len(outputs):
             at = outputs[len(call.outputs) - 1][1]
-        if at >= len(self._seen.arrays):
+        if at >= len(self._seen.captured_arrays):
             return "across"
-        return _dependence(self._seen.arrays[at], dense_array(tensor), self._sliced, self._near)
+        return _dependence(
+            self._seen.captured_arrays[at], dense_array(tensor), self._sliced, self._near
+        )
 
 
 def _dependences_by_key(
-    graph: Graph, reference_run: HookedRun, other: HookedRun
+    graph: Graph, reference_run: HookedRun, other_run: HookedRun
 ) -> dict[str, BatchDependence]:
     """Map the results of a _DependenceCheck to the Graph's keys."""
-    found: Mapping[str, Any] = values_by_key(graph, None, other.arrays, other.root)
-    if _calls(reference_run.root) != _calls(other.root):  # a module may be called once per example
+    found: Mapping[str, Any] = values_by_key(graph, None, other_run.captured_arrays, other_run.root)
+    if _call_signatures(reference_run.root) != _call_signatures(
+        other_run.root
+    ):  # a module may be called once per example
         outputs = {key.name for key in graph.keys if key.kind == "output"}
         found = {name: one for name, one in found.items() if name in outputs}
     return {name: one for name, one in found.items() if one is not None}
 
 
-def _calls(root: ModuleCall) -> list[tuple[str, list[str]]]:
+def _call_signatures(root: ModuleCall) -> list[tuple[str, list[str]]]:
     return [(call.name, [suffix for suffix, _ in call.outputs]) for call in walk_calls(root)]
 
 
-def _dependence(a: Array, b: Array, sliced: _BatchSlice, near: float) -> BatchDependence | None:
+def _dependence(
+    a: Array, b: Array, batch_slice: _BatchSlice, tolerance: float
+) -> BatchDependence | None:
     """How a value depends on the batch, judged by its arrays in two runs; None if not at all."""
     if a.shape == b.shape:
-        return None if _is_near(a, b, near) else "across"
+        return None if _is_near(a, b, tolerance) else "across"
     if a.ndim != b.ndim:
         return "across"
     grown = [k for k in range(a.ndim) if a.shape[k] != b.shape[k]]
     axis = grown[0]
-    each, rest = divmod(a.shape[axis], sliced.batch)
-    if len(grown) > 1 or rest or b.shape[axis] != each * sliced.size:
+    each, rest = divmod(a.shape[axis], batch_slice.batch_size)
+    if len(grown) > 1 or rest or b.shape[axis] != each * batch_slice.other_batch_size:
         return "across"
     before, after = a.shape[:axis], a.shape[axis + 1 :]
     for outer in {1, each}:  # elements of one example are contiguous, or strided by the batch
         inner = each // outer
-        pair = sliced.matching_examples(
-            a.reshape(*before, outer, sliced.batch, inner, *after),
-            b.reshape(*before, outer, sliced.size, inner, *after),
+        pair = batch_slice.matching_examples(
+            a.reshape(*before, outer, batch_slice.batch_size, inner, *after),
+            b.reshape(*before, outer, batch_slice.other_batch_size, inner, *after),
             axis + 1,
         )
-        if _is_near(*pair, near):
+        if _is_near(*pair, tolerance):
             return "apart" if axis == 0 and each == 1 else "elsewhere"
     return "across"
 
 
-def _is_near(a: Array, b: Array, near: float) -> bool:
+def _is_near(a: Array, b: Array, tolerance: float) -> bool:
     if a.dtype.kind not in "fc":
         return np.array_equal(a, b)
     if a.size == 0:
         return True
-    apart, size = _largest(a - b), _largest(a)
+    apart, size = _max_abs(a - b), _max_abs(a)
     if np.isfinite(apart) and np.isfinite(size):
-        return bool(apart <= near * size)
+        return bool(apart <= tolerance * size)
     finite = np.abs(a[np.isfinite(a)])
     with contextlib.suppress(ValueError):
-        near = near * float(finite.max())
-    return np.allclose(a, b, rtol=0, atol=near, equal_nan=True)
+        tolerance = tolerance * float(finite.max())
+    return np.allclose(a, b, rtol=0, atol=tolerance, equal_nan=True)
 
 
-def _largest(a: Array) -> float:
+def _max_abs(a: Array) -> float:
     """The largest absolute value; a real array needs no temporary copy."""
     if a.dtype.kind == "c":
         return float(np.abs(a).max())

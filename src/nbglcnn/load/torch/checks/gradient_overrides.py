@@ -14,26 +14,26 @@ from torch.overrides import TorchFunctionMode
 
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Array
-from nbglcnn.load.arguments import Arguments
-from nbglcnn.load.bounds import quote_name
+from nbglcnn.load.arguments import ForwardArguments
 from nbglcnn.load.module_keys import tensor_leaves
+from nbglcnn.load.size_limits import quote_name
 from nbglcnn.load.torch.isolation.copies import detached_copy
 from nbglcnn.load.torch.isolation.process_state import load_lock
-from nbglcnn.load.torch.isolation.redirection import original_of, redirect_to_copy
 from nbglcnn.load.torch.isolation.source_lines import line_of_call, line_of_error
+from nbglcnn.load.torch.isolation.tensor_redirection import original_of, redirect_to_copy
 from nbglcnn.load.torch.record.module_calls import call_model
 
-DATA: Any = torch.Tensor.data
+TENSOR_DATA: Any = torch.Tensor.data
 REQUIRES_GRAD: Any = torch.Tensor.requires_grad
 # Labels of functions that stop a gradient; other functions are reported by name.
 FUNCTION_LABELS: dict[Any, str] = {
     torch.Tensor.detach: "detach()",
     torch.Tensor.detach_: "detach_()",
-    DATA.__get__: ".data",
+    TENSOR_DATA.__get__: ".data",
     torch.tensor: "torch.tensor(…)",
 }
 # Functions that read only the shape or dtype of one argument, by its index.
-SHAPE_ONLY_ARGUMENT = dict.fromkeys(
+SHAPE_ONLY_ARGUMENT_INDEX = dict.fromkeys(
     (
         *(torch.Tensor.new_zeros, torch.Tensor.new_ones, torch.Tensor.new_full),
         *(torch.Tensor.new_tensor, torch.zeros_like, torch.ones_like, torch.full_like),
@@ -53,11 +53,11 @@ UNINITIALIZED_FUNCTIONS = frozenset(
     )
 )
 # Embeddings, with the index of their argument scale_grad_by_freq.
-EMBEDDINGS: dict[Any, int] = {
+EMBEDDING_SCALE_INDEX: dict[Any, int] = {
     **{F.embedding: 5, torch.embedding: 3},
     **{F.embedding_bag: 5, torch.embedding_bag: 3},
 }
-RANDOM = (torch.rand_like, torch.randn_like, torch.randint_like)
+RANDOM_LIKE_FUNCTIONS = (torch.rand_like, torch.randn_like, torch.randint_like)
 NO_GRAD = "torch.no_grad"
 BACKWARD_HOOK = "a backward hook"
 
@@ -68,7 +68,7 @@ def refuse_overrides(
     wrt: Collection[str],
     *,
     inputs: Collection[int] = (),
-    arguments: Arguments | None = None,
+    arguments: ForwardArguments | None = None,
 ) -> None:
     """Raise UnsupportedModel if the module's code changes a requested gradient.
 
@@ -89,7 +89,7 @@ def refuse_overrides(
                 # Not a leaf, so that forward can modify it in place.
                 tensors[at] = tensors[at].requires_grad_().clone()
         leaves = {id(one) for one in twin.parameters() if one.requires_grad}
-        leaves |= {number for number, name in original_of(twin).tensors.items() if name in wrt}
+        leaves |= {number for number, name in original_of(twin).tensor_names.items() if name in wrt}
         overrides = _OverrideDetector(leaves)
         for path, part in twin.named_modules():
             if type(part).__module__.startswith("torch."):
@@ -108,7 +108,7 @@ def refuse_overrides(
             overrides,
         ):
             try:
-                outputs = [*_tensors_in(call_model(twin, tensors, arguments))]
+                outputs = [*_output_tensors(call_model(twin, tensors, arguments))]
             except Exception as error:
                 if overrides.found is None:
                     raise UnsupportedModel(
@@ -120,7 +120,7 @@ def refuse_overrides(
         overrides.found = "", _describe_function(own), ""
     if overrides.found is not None:
         path, word, line = overrides.found
-        raise _refusal(path, f"calls {word} in forward{line}")
+        raise _gradient_hook_error(path, f"calls {word} in forward{line}")
 
 
 def return_none(_: object) -> None:
@@ -131,25 +131,25 @@ def _refuse_hooks(model: nn.Module, wrt: Collection[str]) -> None:
     """Raise UnsupportedModel for backward hooks, because they may change gradients."""
     table: Any = torch_module
     if table._global_backward_hooks or table._global_backward_pre_hooks:
-        raise _refusal("", f"has {BACKWARD_HOOK} (register_module_full_backward_hook)")
+        raise _gradient_hook_error("", f"has {BACKWARD_HOOK} (register_module_full_backward_hook)")
     for path, module in model.named_modules():
         if module._backward_hooks or module._backward_pre_hooks:
-            raise _refusal(path, f"has {BACKWARD_HOOK}")
+            raise _gradient_hook_error(path, f"has {BACKWARD_HOOK}")
     for name, one in model.named_parameters(remove_duplicate=False):
         own: Any = one
         if name in wrt and (own._backward_hooks or own._post_accumulate_grad_hooks):
-            raise _refusal(name, f"has {BACKWARD_HOOK}")
+            raise _gradient_hook_error(name, f"has {BACKWARD_HOOK}")
 
 
-def _refusal(path: str, what: str) -> UnsupportedModel:
+def _gradient_hook_error(path: str, hook_text: str) -> UnsupportedModel:
     todo = (
         "remove it (handle.remove())"
-        if BACKWARD_HOOK in what
+        if BACKWARD_HOOK in hook_text
         else "remove it; to freeze parameters use requires_grad_(False)"
     )
     return UnsupportedModel(
-        f"{quote_name(path or 'the model itself')} {what}: it changes gradients, and the export "
-        f"does not keep that. Compute this gradient with PyTorch, or {todo}"
+        f"{quote_name(path or 'the model itself')} {hook_text}: it changes gradients, and the "
+        f"export does not keep that. Compute this gradient with PyTorch, or {todo}"
     )
 
 
@@ -164,17 +164,17 @@ class _OverrideDetector(TorchFunctionMode):
         self.pytorchs: set[str] = set()  # paths of PyTorch's own modules: no user code in them
         self.disabled = False  # set by torch.no_grad or set_grad_enabled
 
-    def report(self, word: str) -> None:
-        """Record that the running code calls `word`."""
+    def report(self, label: str) -> None:
+        """Record that the running code calls `label`."""
         function = _running_function()
         if self.found is not None or (function is not None and _is_from_pytorch(function)):
             return
         if function is not None:
-            word = _describe_function(function)
-        elif word == NO_GRAD and not self.disabled and not torch.is_inference_mode_enabled():
-            word = "an autograd.Function"
+            label = _describe_function(function)
+        elif label == NO_GRAD and not self.disabled and not torch.is_inference_mode_enabled():
+            label = "an autograd.Function"
         path = self.open[-1] if self.open else ""
-        self.found = path, word, "" if path in self.pytorchs else line_of_call()
+        self.found = path, label, "" if path in self.pytorchs else line_of_call()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -185,12 +185,12 @@ class _OverrideDetector(TorchFunctionMode):
         tracked = [t for t in given if t.requires_grad and (t.grad_fn or id(t) in self.leaves)]
         versions = [_version(one) for one in tracked]
         result = func(*args, **kwargs)
-        if tracked and (word := _override(func, args, kwargs, tracked, versions, result)):
+        if tracked and (word := _describe_override(func, args, kwargs, tracked, versions, result)):
             self.report(word)
         return result
 
 
-def _override(
+def _describe_override(
     func: Any,
     args: Any,
     kwargs: Any,
@@ -206,16 +206,16 @@ def _override(
     if func is torch.Tensor.requires_grad_ or func == REQUIRES_GRAD.__set__:
         given = [*args[1:], *kwargs.values()]
         return "requires_grad_(False)" if given == [False] else ""
-    if func == DATA.__set__:
+    if func == TENSOR_DATA.__set__:
         return ".data = …" if args[1].requires_grad else ""
     if func is F.gumbel_softmax:
         hard = kwargs.get("hard", args[2] if len(args) > 2 else False)
         return "F.gumbel_softmax(hard=True)" if hard else ""
-    if func in EMBEDDINGS:
-        at = EMBEDDINGS[func]
+    if func in EMBEDDING_SCALE_INDEX:
+        at = EMBEDDING_SCALE_INDEX[func]
         scaled = kwargs.get("scale_grad_by_freq", len(args) > at and args[at])
         return f"{func.__name__}(scale_grad_by_freq=True)" if scaled else ""
-    if func == DATA.__get__ or func is torch.Tensor.detach_:
+    if func == TENSOR_DATA.__get__ or func is torch.Tensor.detach_:
         return FUNCTION_LABELS[func]
     enabled = torch.is_grad_enabled()
     if not enabled and versions != [_version(one) for one in tracked]:
@@ -229,13 +229,13 @@ def _override(
 
 def _value_arguments(func: Any, args: Any) -> Any:
     """The arguments whose values a function reads, rather than only their shape or dtype."""
-    if func in UNINITIALIZED_FUNCTIONS or func in RANDOM:
+    if func in UNINITIALIZED_FUNCTIONS or func in RANDOM_LIKE_FUNCTIONS:
         return ()
-    at = SHAPE_ONLY_ARGUMENT.get(func) if func is not torch.Tensor.new_tensor else None
+    at = SHAPE_ONLY_ARGUMENT_INDEX.get(func) if func is not torch.Tensor.new_tensor else None
     return args if at is None else (*args[:at], *args[at + 1 :])
 
 
-def _tensors_in(output: Any) -> Iterator[torch.Tensor]:
+def _output_tensors(output: Any) -> Iterator[torch.Tensor]:
     return (one for _, one in tensor_leaves(output, lambda one: isinstance(one, torch.Tensor)))
 
 
@@ -269,9 +269,9 @@ def _function_of(node: Any) -> Any:
     return type(node)._forward_cls
 
 
-def _find_user_function(begin: Sequence[Any]) -> Any:
+def _find_user_function(start_nodes: Sequence[Any]) -> Any:
     """Find a user-defined autograd.Function in a graph of gradients; None if there is none."""
-    todo, seen = [one for one in begin if one is not None], set()
+    todo, seen = [one for one in start_nodes if one is not None], set()
     while todo:
         node = todo.pop()
         if node in seen:

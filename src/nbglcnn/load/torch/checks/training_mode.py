@@ -10,12 +10,12 @@ from torch import nn
 
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Array
-from nbglcnn.load.bounds import quote_name
+from nbglcnn.load.size_limits import quote_name
 from nbglcnn.load.torch.checks.gradient_overrides import refuse_overrides
 from nbglcnn.load.torch.isolation.copies import detached_copy
 from nbglcnn.load.torch.isolation.process_state import load_lock
-from nbglcnn.load.torch.isolation.redirection import redirect_to_copy
-from nbglcnn.load.training import BatchNormSpec, DropoutSpec, TrainingMode, make_dropout
+from nbglcnn.load.torch.isolation.tensor_redirection import redirect_to_copy
+from nbglcnn.load.training_mode import BatchNormSpec, DropoutSpec, TrainingMode, make_dropout
 
 if TYPE_CHECKING:
     from nbglcnn.load.torch.model import TorchModel
@@ -114,7 +114,7 @@ def check_training_mode(
         return
     module = mode.module
     with load_lock():
-        eval_calls = _calls(detached_copy(module)[0], arrays)
+        eval_calls = _record_module_calls(detached_copy(module)[0], arrays)
         train_calls, _ = detached_copy(module)
         norms = mode.norms or {}
         for (path, own), (_, given) in zip(
@@ -123,7 +123,7 @@ def check_training_mode(
             trains = given.training or not module.training
             own.training = trains and path not in norms and path not in mode.dropouts
         try:
-            calls = _calls(train_calls, arrays)
+            calls = _record_module_calls(train_calls, arrays)
         except Exception as error:
             raise UnsupportedModel(
                 f"{type(module).__name__} cannot be run in training mode: "
@@ -137,15 +137,17 @@ def check_training_mode(
             raise UnsupportedModel(_mismatch_message(quote_name(path or "the model itself"), kind))
 
 
-def _mismatch_message(path: str, kind: str) -> str:
+def _mismatch_message(path: str, module_type: str) -> str:
     return (
-        f"{path} ({kind}) has its own code for training mode: it reads self.training, or calls a "
-        f"function like F.dropout. Supported modules are {SUPPORTED_MODULES}: use nn.Dropout "
-        "instead of F.dropout, or call .eval() on that module to train without it"
+        f"{path} ({module_type}) has its own code for training mode: it reads self.training, or "
+        f"calls a function like F.dropout. Supported modules are {SUPPORTED_MODULES}: use "
+        "nn.Dropout instead of F.dropout, or call .eval() on that module to train without it"
     )
 
 
-def _calls(twin: nn.Module, arrays: Sequence[Array]) -> list[tuple[str, str, Any, Any]]:
+def _record_module_calls(
+    model_copy: nn.Module, arrays: Sequence[Array]
+) -> list[tuple[str, str, Any, Any]]:
     """Each module call in the order of return: path, class, inputs and outputs."""
     found: list[tuple[str, str, Any, Any]] = []
 
@@ -155,11 +157,11 @@ def _calls(twin: nn.Module, arrays: Sequence[Array]) -> list[tuple[str, str, Any
 
         return hook
 
-    for path, module in twin.named_modules():
+    for path, module in model_copy.named_modules():
         module.register_forward_hook(seen(path))
-    with torch.no_grad(), torch.random.fork_rng(devices=[]), redirect_to_copy(twin):
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), redirect_to_copy(model_copy):
         torch.manual_seed(0)
-        twin(*(torch.from_numpy(array.copy()) for array in arrays))
+        model_copy(*(torch.from_numpy(array.copy()) for array in arrays))
     return found
 
 

@@ -19,13 +19,13 @@ from nbglcnn.features.edits.replay import EditReplay, edit_replay
 from nbglcnn.features.edits.transforms import INJECT
 from nbglcnn.graph import Array, Graph
 from nbglcnn.load.module_keys import map_tensors
-from nbglcnn.load.torch.edits.hooks import bend_hooks, check_called
+from nbglcnn.load.torch.edits.hooks import bend_hooks, check_edits_applied
 from nbglcnn.load.torch.edits.recorded_module import RecordedModule, bend_operator, collect_programs
 from nbglcnn.load.torch.edits.tensor_edits import bend_tensor
 from nbglcnn.load.torch.isolation.copies import detached_copy
 from nbglcnn.load.torch.isolation.module_checks import check_eval_mode
 from nbglcnn.load.torch.isolation.process_state import load_lock
-from nbglcnn.load.torch.record.random_draws import Draw, bend_draws, draw_again
+from nbglcnn.load.torch.record.random_draws import Draw, modify_draws, redraw
 from nbglcnn.plan.schema import Plan, Value
 
 CompileFn = Callable[[Any, Sequence[Array]], tuple[Graph, Plan]]
@@ -41,15 +41,15 @@ class PreparedCall:
     """
 
     bends: EditReplay
-    inputs: tuple[str, ...]
-    noise: tuple[str, ...] = ()
+    input_keys: tuple[str, ...]
+    noise_keys: tuple[str, ...] = ()
     draws: tuple[Draw, ...] = ()
-    recorded: RecordedModule | None = None
-    keys: Mapping[str, str] | None = None
-    template: Any = None
+    recorded_module: RecordedModule | None = None
+    key_by_node: Mapping[str, str] | None = None
+    output_template: Any = None
 
 
-class BentModule(torch.nn.Module):
+class EditedModule(torch.nn.Module):
     """A model with edits; called like the model and with its current weights, without changing it.
 
     `model` is already the module inside torch.compile and DataParallel wrappers.
@@ -86,47 +86,50 @@ class BentModule(torch.nn.Module):
             check_eval_mode(self.model)
             kind = tuple((tuple(one.shape), one.dtype) for one in given)
             if kind not in self._ready:
-                self._ready[kind] = self._prepare(given)
+                self._ready[kind] = self._prepare_call(given)
             ready = self._ready[kind]
-            if ready.recorded is not None:
-                return self._run(ready, ready.recorded, given)
-            hooks = bend_hooks(self.model, ready.inputs, ready.bends)
+            if ready.recorded_module is not None:
+                return self._run_recorded(ready, ready.recorded_module, given)
+            hooks = bend_hooks(self.model, ready.input_keys, ready.bends)
             with hooks as done, self._noise_context(ready, done):
                 found = self.model(*given)
-            check_called(ready.bends, done, self.model)
+            check_edits_applied(ready.bends, done, self.model)
             return found
 
-    def _noise_context(self, ready: PreparedCall, done: set[str]) -> Any:
+    def _noise_context(self, prepared: PreparedCall, edited_keys: set[str]) -> Any:
         """A context that edits forward's random numbers, if any of these are edited."""
 
         def change(key: str, tensor: torch.Tensor) -> torch.Tensor:
-            done.add(key)
-            return bend_tensor(ready.bends, key, tensor) if key in ready.bends else tensor
+            edited_keys.add(key)
+            return bend_tensor(prepared.bends, key, tensor) if key in prepared.bends else tensor
 
-        if any(key in ready.bends for key in ready.noise):
-            return bend_draws(ready.noise, change)
+        if any(key in prepared.bends for key in prepared.noise_keys):
+            return modify_draws(prepared.noise_keys, change)
         return contextlib.nullcontext()
 
-    def _run(
-        self, ready: PreparedCall, recorded: RecordedModule, given: Sequence[torch.Tensor]
+    def _run_recorded(
+        self,
+        prepared: PreparedCall,
+        recorded_module: RecordedModule,
+        inputs: Sequence[torch.Tensor],
     ) -> Any:
-        device = next((one.device for one in given), torch.device("cpu"))
-        drawn = [draw_again(one).to(device) for one in ready.draws]
-        for at, key in enumerate(ready.noise):
-            if key in ready.bends:
-                drawn[at] = bend_tensor(ready.bends, key, drawn[at])
-        outputs, _ = recorded.run(
+        device = next((one.device for one in inputs), torch.device("cpu"))
+        drawn = [redraw(one).to(device) for one in prepared.draws]
+        for at, key in enumerate(prepared.noise_keys):
+            if key in prepared.bends:
+                drawn[at] = bend_tensor(prepared.bends, key, drawn[at])
+        outputs, _ = recorded_module.run(
             self.model,
-            (*given, *drawn),
-            lambda key, tensor: bend_tensor(ready.bends, key, tensor),
-            ready.keys or {},
+            (*inputs, *drawn),
+            lambda key, tensor: bend_tensor(prepared.bends, key, tensor),
+            prepared.key_by_node or {},
         )
         kind = _dtype(self.model)
         each = iter(one.to(kind) if one.is_floating_point() else one for one in outputs)
-        return map_tensors(ready.template, _is_tensor, lambda *_: next(each))
+        return map_tensors(prepared.output_template, _is_tensor, lambda *_: next(each))
 
-    def _prepare(self, given: Sequence[torch.Tensor]) -> PreparedCall:
-        arrays = [one.detach().cpu().numpy() for one in map(_to_numpy_dtype, given)]
+    def _prepare_call(self, tensors: Sequence[torch.Tensor]) -> PreparedCall:
+        arrays = [one.detach().cpu().numpy() for one in map(_to_numpy_dtype, tensors)]
         plan = self._plan
         if plan is None or not _matches_plan(plan, arrays) or plan.in_python:
             plan = self._compiled(self._copy(), arrays)[1]
@@ -138,14 +141,14 @@ class BentModule(torch.nn.Module):
         functional_keys = _functional_keys(plan, bends)
         if not functional_keys:
             return PreparedCall(bends, inputs, noise)
-        return self._prepare_recorded(given, arrays, bends, inputs, noise, functional_keys)
+        return self._prepare_recorded(tensors, arrays, bends, inputs, noise, functional_keys)
 
     def _copy(self) -> torch.nn.Module:
         return detached_copy(self.model)[0].cpu()
 
     def _prepare_recorded(
         self,
-        given: Sequence[torch.Tensor],
+        tensors: Sequence[torch.Tensor],
         arrays: Sequence[Array],
         bends: EditReplay,
         inputs: tuple[str, ...],
@@ -159,8 +162,8 @@ class BentModule(torch.nn.Module):
         ):  # fmt: skip
             graph, _ = self._compiled(twin, arrays)
         state = torch.get_rng_state()
-        with torch.no_grad(), bend_draws(noise, lambda _, tensor: tensor) as drawn:
-            true = self.model(*given)
+        with torch.no_grad(), modify_draws(noise, lambda _, tensor: tensor) as drawn:
+            true = self.model(*tensors)
         if noise:
             torch.set_rng_state(state)  # this call must not change the user's random state
         outputs: list[torch.Tensor] = []
@@ -173,11 +176,13 @@ class BentModule(torch.nn.Module):
         program = kept[-1]
         every = len(program.graph.output_node().args[0])
         recorded = RecordedModule(program, range(every - len(outputs), every))
-        keys = _node_names(graph, recorded, functional_keys)
-        check_called(bends, recorded.bent_keys() | set(functional_keys) | set(noise), self.model)
+        keys = _keys_by_node_name(graph, recorded, functional_keys)
+        check_edits_applied(
+            bends, recorded.bent_keys() | set(functional_keys) | set(noise), self.model
+        )
         numbers = [tensor for _, tensor in drawn]
         with torch.no_grad():
-            found, _ = recorded.run(self.model, (*given, *numbers), lambda _, tensor: tensor, {})
+            found, _ = recorded.run(self.model, (*tensors, *numbers), lambda _, tensor: tensor, {})
         if any(node.python_fallback for node in graph.nodes) or not _are_close(found, outputs):
             raise InputError(
                 f"{functional_keys[0]} cannot be replayed in PyTorch: the recording of "
@@ -187,8 +192,8 @@ class BentModule(torch.nn.Module):
         return PreparedCall(bends, inputs, noise, draws, recorded, keys, template)
 
 
-def _is_tensor(one: Any) -> bool:
-    return isinstance(one, torch.Tensor)
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
 
 
 def _to_numpy_dtype(tensor: torch.Tensor) -> torch.Tensor:
@@ -259,11 +264,11 @@ def _fit_to_batch(
     return found, own
 
 
-def _node_names(
-    graph: Graph, recorded: RecordedModule, functional_keys: Sequence[str]
+def _keys_by_node_name(
+    graph: Graph, recorded_module: RecordedModule, functional_keys: Sequence[str]
 ) -> dict[str, str]:
     """Map names of recorded nodes to these keys; InputError for a key without a recorded node."""
-    nodes, values = recorded.nodes(), {key.name: key.value for key in graph.keys}
+    nodes, values = recorded_module.nodes(), {key.name: key.value_name for key in graph.keys}
     found = {}
     for key in functional_keys:
         # If an input has the operator's name, draft.free_name has appended a number to it.
@@ -279,10 +284,10 @@ def _node_names(
     return found
 
 
-def _are_close(found: Sequence[torch.Tensor], true: Sequence[torch.Tensor]) -> bool:
-    if len(found) != len(true):
+def _are_close(actual: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> bool:
+    if len(actual) != len(expected):
         return False
-    for a, b in zip(found, true, strict=True):
+    for a, b in zip(actual, expected, strict=True):
         if a.shape != b.shape:
             return False
         size = b.float().abs().nan_to_num(0, 0, 0).max() if b.numel() else 0

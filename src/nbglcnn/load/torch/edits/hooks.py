@@ -66,7 +66,7 @@ def bend_hooks(
                 inside += 1
                 return
             calls.append(ModuleCall(path, counts.get(path, 0), True, "", ""))
-            counts[path] = calls[-1].number + 1
+            counts[path] = calls[-1].call_index + 1
 
         return hook
 
@@ -99,10 +99,12 @@ def bend_hooks(
             handle.remove()
 
 
-def check_called(bends: EditReplay, done: Container[str], model: torch.nn.Module) -> None:
+def check_edits_applied(
+    bends: EditReplay, edited_keys: Container[str], model: torch.nn.Module
+) -> None:
     """Raise InputError for an edit of a value that the model didn't compute."""
     for key in bends.edits:
-        if key not in done:
+        if key not in edited_keys:
             raise InputError(
                 f"{type(model).__name__} did not compute {key!r}, which is bent: give the model "
                 "that the bends were made for"

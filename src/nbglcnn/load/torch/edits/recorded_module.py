@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     import torch
 
 BendFn = Callable[[str, Any], Any]
-_PROGRAMS: ContextVar[list[Any] | None] = ContextVar("programs", default=None)
+_COLLECTED_PROGRAMS: ContextVar[list[Any] | None] = ContextVar("programs", default=None)
 
 
 @contextlib.contextmanager
 def collect_programs() -> Iterator[list[Any]]:
     """Collect the programs that are translated inside the context; callers use the last one."""
     kept: list[Any] = []
-    token = _PROGRAMS.set(kept)
+    token = _COLLECTED_PROGRAMS.set(kept)
     try:
         yield kept
     finally:
-        _PROGRAMS.reset(token)
+        _COLLECTED_PROGRAMS.reset(token)
 
 
-def collect_program(program: Any) -> None:
+def record_translated_program(program: Any) -> None:
     """Add a translated program to the active collection, if any."""
-    kept = _PROGRAMS.get()
+    kept = _COLLECTED_PROGRAMS.get()
     if kept is not None:
         kept.append(program)
 
@@ -58,7 +58,7 @@ class RecordedModule:
     """A recorded program; `outputs` are the indices of the model's outputs among all outputs."""
 
     program: Any
-    outputs: Sequence[int]
+    output_indices: Sequence[int]
 
     def nodes(self) -> dict[str, Any]:
         """The operators' nodes by name."""
@@ -74,20 +74,22 @@ class RecordedModule:
         model: torch.nn.Module,
         inputs: Sequence[torch.Tensor],
         bend: BendFn,
-        keys: Mapping[str, str],
-        wanted: Sequence[str] = (),
+        key_by_node: Mapping[str, str],
+        wanted_nodes: Sequence[str] = (),
     ) -> tuple[list[torch.Tensor], dict[str, Any]]:
-        """Return the outputs with the model's current weights, and `wanted` nodes' values by name.
+        """Return the outputs for the current weights, and the values of `wanted_nodes` by name.
 
-        `bend` edits the value of a key; `keys` maps names of nodes to keys.
+        `bend` edits the value of a key; `key_by_node` maps names of nodes to keys.
         """
         import torch
 
         device = next((one.device for one in inputs), torch.device("cpu"))
         graph = self.program.graph
         results = graph.output_node().args[0]
-        ends = [results[at] for at in self.outputs]
-        needed = _ancestor_nodes(graph, [*ends, *(n for n in graph.nodes if n.name in wanted)])
+        ends = [results[at] for at in self.output_indices]
+        needed = _ancestor_nodes(
+            graph, [*ends, *(n for n in graph.nodes if n.name in wanted_nodes)]
+        )
         values = self._placeholder_values(model, inputs, device)
         operator = bend_operator()
         for node in graph.nodes:
@@ -101,11 +103,11 @@ class RecordedModule:
             if "device" in named:
                 named["device"] = device
             found = node.target(*args, **named)
-            if node.name in keys:
-                found = bend(keys[node.name], found)
+            if node.name in key_by_node:
+                found = bend(key_by_node[node.name], found)
             values[node] = found
         by_name = {node.name: value for node, value in values.items()}
-        return [values[one] for one in ends], {name: by_name[name] for name in wanted}
+        return [values[one] for one in ends], {name: by_name[name] for name in wanted_nodes}
 
     def _placeholder_values(
         self, model: torch.nn.Module, inputs: Sequence[torch.Tensor], device: Any
@@ -114,8 +116,8 @@ class RecordedModule:
         own: dict[str, Any] = dict(model.named_parameters(remove_duplicate=False))
         own |= dict(model.named_buffers(remove_duplicate=False))
         tensors = dict(zip(self.program.inputs, inputs, strict=True))
-        for node, tensor in self.program.tensors.items():
-            tensors[node] = own.get(self.program.names.get(node, ""), tensor)
+        for node, tensor in self.program.placeholder_tensors.items():
+            tensors[node] = own.get(self.program.parameter_names.get(node, ""), tensor)
         return {node: _to_float32(tensor.to(device)) for node, tensor in tensors.items()}
 
 
@@ -123,9 +125,9 @@ def _to_float32(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.float() if tensor.is_floating_point() else tensor
 
 
-def _ancestor_nodes(graph: Any, ends: Sequence[Any]) -> set[Any]:
+def _ancestor_nodes(graph: Any, end_nodes: Sequence[Any]) -> set[Any]:
     found: set[Any] = set()
-    waiting = list(ends)
+    waiting = list(end_nodes)
     while waiting:
         node = waiting.pop()
         if node not in found:

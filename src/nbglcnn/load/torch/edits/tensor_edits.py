@@ -37,7 +37,7 @@ def bend_tensor(bends: EditReplay, key: str, tensor: torch.Tensor) -> torch.Tens
     """
     import torch
 
-    shown, edits = bends.nchw[key], bends.edits[key]
+    shown, edits = bends.nchw_shapes[key], bends.edits[key]
     if tensor.numel() != np.prod(shown, dtype=np.int64):
         raise InputError(
             f"{key} is bent as {shown} (examples, channels, rows, columns), but here it has the "

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from nbglcnn.errors import UnsupportedModel
-from nbglcnn.load.torch.isolation.redirection import register_copy
+from nbglcnn.load.torch.isolation.tensor_redirection import register_copy
 
 
 def unwrap_model(model: torch.nn.Module) -> torch.nn.Module:
@@ -81,13 +81,13 @@ def _shared_memo(share_with: torch.nn.Module, model: torch.nn.Module) -> dict[in
     return found
 
 
-def drop_hooks(twin: torch.nn.Module) -> bool:
+def drop_hooks(model_copy: torch.nn.Module) -> bool:
     """Remove the user's forward hooks; return whether there were any.
 
     Hooks of torch, such as spectral_norm's, and of nbglcnn, which replay edits, stay.
     """
     dropped = False
-    for module in twin.modules():
+    for module in model_copy.modules():
         for hooks in (module._forward_hooks, module._forward_pre_hooks):
             for number, hook in list(hooks.items()):
                 owner = getattr(hook, "__module__", None) or type(hook).__module__

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def in_float64(model: torch.nn.Module) -> Iterator[None]:
+def float64_mode(model: torch.nn.Module) -> Iterator[None]:
     """Convert a module to float64, and run this thread's float32 operations in float64."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode

@@ -6,7 +6,7 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from nbglcnn.errors import UnsupportedModel
-from nbglcnn.load.bounds import quote_name
+from nbglcnn.load.size_limits import quote_name
 
 
 def check_module(model: torch.nn.Module) -> None:

@@ -13,17 +13,17 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 # PyTorch keeps the state of a running recording per process.
-LOCK = threading.RLock()
+RECORDING_LOCK = threading.RLock()
 NOISY_LOGGERS = ("torch", "onnxscript", "onnx_ir")  # names of loggers
 
 
-FORKED = False  # whether this process was forked after this module was imported
+IS_FORKED_CHILD = False  # whether this process was forked after this module was imported
 _is_gc_paused = False
 
 
 def _after_fork() -> None:
-    global LOCK, FORKED
-    LOCK, FORKED = threading.RLock(), True
+    global RECORDING_LOCK, IS_FORKED_CHILD
+    RECORDING_LOCK, IS_FORKED_CHILD = threading.RLock(), True
     if _is_gc_paused:  # by a thread that exists only in the parent
         gc.enable()
 
@@ -36,7 +36,7 @@ if hasattr(os, "register_at_fork"):
 @contextlib.contextmanager
 def load_lock() -> Iterator[None]:
     """Hold the lock that serializes loading and PyTorch's computations across threads."""
-    with LOCK, _single_thread_if_forked():
+    with RECORDING_LOCK, _single_thread_if_forked():
         yield
 
 
@@ -47,7 +47,7 @@ def _single_thread_if_forked() -> Iterator[None]:
     The parent's worker threads don't exist in the child, and OpenMP would wait for them forever.
     """
     torch = sys.modules.get("torch")
-    if not FORKED or torch is None:
+    if not IS_FORKED_CHILD or torch is None:
         yield
         return
     threads = torch.get_num_threads()
@@ -59,7 +59,7 @@ def _single_thread_if_forked() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def gc_paused() -> Iterator[None]:
+def pause_gc() -> Iterator[None]:
     """Pause the garbage collector: most objects that loading creates stay alive.
 
     It would take a tenth of the loading time of a network with 400 operators.
@@ -129,7 +129,7 @@ def suppress_warnings() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def restore_on_error() -> Iterator[None]:
+def restore_torch_on_error() -> Iterator[None]:
     """Restore PyTorch's state after an interrupted or failed recording.
 
     An interrupt can occur between the start of a mode and the `try` that would end it.
@@ -199,8 +199,8 @@ def preserve_rng_state(has_drawn: Callable[[], bool]) -> Iterator[None]:
             torch.set_rng_state(state)
 
 
-def draws_random(run: Callable[[], Any]) -> bool:
-    """Whether `run` draws from PyTorch's generator, itself and on this thread."""
+def uses_random_numbers(function: Callable[[], Any]) -> bool:
+    """Whether `function` draws from PyTorch's generator, itself and on this thread."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -215,7 +215,7 @@ def draws_random(run: Callable[[], Any]) -> bool:
             return func(*args, **(kwargs or {}))
 
     with contextlib.suppress(Exception), torch.no_grad(), cast(Any, Watch)():
-        run()
+        function()
     return bool(drawn)
 
 

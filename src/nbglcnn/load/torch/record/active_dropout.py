@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 ATTENTION = "scaled_dot_product_attention"
 # Functions and operators that draw a mask, by name: the torch.nn.functional function and the module
 # that the error recommends.
-MASK_FUNCTIONS: Mapping[str, tuple[str, str]] = {
+RECOMMENDED_DROPOUTS: Mapping[str, tuple[str, str]] = {
     "dropout": ("dropout", "Dropout"),
     "native_dropout": ("dropout", "Dropout"),
     "dropout1d": ("dropout1d", "Dropout1d"),
@@ -31,13 +31,13 @@ MASK_FUNCTIONS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def active_dropout_message(place: str, name: str, model: torch.nn.Module) -> str:
+def active_dropout_message(location: str, name: str, model: torch.nn.Module) -> str:
     """The error message for an active dropout at a place in the model's code."""
-    function, module = MASK_FUNCTIONS[name]
+    function, module = RECOMMENDED_DROPOUTS[name]
     drawn = "slopes" if name == "rrelu" else "a mask"
     if found := list(_unregistered_dropouts(model)):
         return (
-            f"{place}: {name} samples {drawn} in each call, and model.eval() does not turn it "
+            f"{location}: {name} samples {drawn} in each call, and model.eval() does not turn it "
             f"off: it does not reach {'; '.join(found[:3])}"
         )
     if name == ATTENTION:
@@ -48,7 +48,7 @@ def active_dropout_message(place: str, name: str, model: torch.nn.Module) -> str
             "module created in forward is in training mode"
         )
     return (
-        f"{place}: {name} samples {drawn} in each call, and model.eval() does not turn it off. "
+        f"{location}: {name} samples {drawn} in each call, and model.eval() does not turn it off. "
         f"Write {write}. If you need the random numbers, {DRAW_OUTSIDE_HINT}"
     )
 
@@ -61,7 +61,7 @@ def _unregistered_dropouts(model: torch.nn.Module) -> Iterator[str]:
 
     def drops(value: Any) -> bool:
         return isinstance(value, torch.nn.Module) and any(
-            id(one) not in reached and one.training and type(one).__name__ in _MODULES
+            id(one) not in reached and one.training and type(one).__name__ in _DROPOUT_MODULE_NAMES
             for one in value.modules()
         )
 
@@ -96,7 +96,7 @@ def _unregistered_dropouts(model: torch.nn.Module) -> Iterator[str]:
                 )
 
 
-_MODULES = frozenset(module for _, module in MASK_FUNCTIONS.values() if module)
+_DROPOUT_MODULE_NAMES = frozenset(module for _, module in RECOMMENDED_DROPOUTS.values() if module)
 
 
 def refuse_dropouts(program: Any, model: torch.nn.Module) -> None:
@@ -110,7 +110,9 @@ def refuse_dropouts(program: Any, model: torch.nn.Module) -> None:
         if schema is None or not schema.name.startswith("aten::"):
             continue
         name = schema.name.removeprefix("aten::").strip("_")
-        if name in MASK_FUNCTIONS and _is_active({**_arguments(schema, node), **node.kwargs}):
+        if name in RECOMMENDED_DROPOUTS and _is_active_dropout(
+            {**_arguments(schema, node), **node.kwargs}
+        ):
             if node in used:
                 place = f"{describe_module(node)}{line_of_node(node)}"
                 raise UnsupportedModel(active_dropout_message(place, name, model))
@@ -147,11 +149,11 @@ def _used_nodes(program: Any) -> set[Any]:
     return used
 
 
-def _is_active(given: Mapping[str, Any]) -> bool:
-    if "lower" in given:  # `rrelu` draws slopes, not a mask
-        return bool(given["training"])
-    share = given.get("p", given.get("dropout_p", 0.0))
-    return share > 0 and given.get("train", True) is not False
+def _is_active_dropout(arguments: Mapping[str, Any]) -> bool:
+    if "lower" in arguments:  # `rrelu` draws slopes, not a mask
+        return bool(arguments["training"])
+    share = arguments.get("p", arguments.get("dropout_p", 0.0))
+    return share > 0 and arguments.get("train", True) is not False
 
 
 def _arguments(schema: Any, node: Any) -> dict[str, Any]:

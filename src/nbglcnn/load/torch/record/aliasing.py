@@ -19,16 +19,18 @@ if TYPE_CHECKING:
     import torch
 
 
-def alias_outputs(given: Iterable[Any], output: Any, added: Callable[[torch.Tensor], None]) -> Any:
+def alias_outputs(
+    arguments: Iterable[Any], output: Any, on_alias: Callable[[torch.Tensor], None]
+) -> Any:
     """Return a call's output with each tensor replaced by an alias.
 
     Code that holds the original tensor, or passed it to a module that writes in place, reads the
     value before the module. The aliases are views, so a write to an alias also changes the
-    original. `added` is called with each alias.
+    original. `on_alias` is called with each alias.
     """
     import torch
 
-    if any(one is output for one in given) and not isinstance(output, torch.Tensor):
+    if any(one is output for one in arguments) and not isinstance(output, torch.Tensor):
         return output  # a container that the caller continues to use
 
     def other(_: str, tensor: torch.Tensor) -> torch.Tensor:
@@ -36,7 +38,7 @@ def alias_outputs(given: Iterable[Any], output: Any, added: Callable[[torch.Tens
             return tensor
         name: torch.Tensor = torch.ops.aten.alias.default(tensor)
         name.__dict__.update(tensor.__dict__)
-        added(name)
+        on_alias(name)
         return name
 
     return map_tensors(output, _is_tensor, other)
@@ -53,7 +55,7 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
 
 
-def remove_idle_aliases(program: Any, root: ModuleCall) -> None:
+def remove_unneeded_aliases(program: Any, root: ModuleCall) -> None:
     """Remove aliases of tensors that are read only through the alias; most aliases are.
 
     The program's last outputs are the captured outputs of all calls. Being captured by a hook does
@@ -91,42 +93,48 @@ def remove_idle_aliases(program: Any, root: ModuleCall) -> None:
 
 
 def preserved_aliases(
-    root: ModuleCall, captured: Sequence[str], nodes: Sequence[Node], cut: Container[str]
+    root: ModuleCall,
+    captured_values: Sequence[str],
+    nodes: Sequence[Node],
+    python_modules: Container[str],
 ) -> set[str]:
     """The captured names of call outputs that are computed inside the call itself.
 
-    `captured` are the names of all captured outputs, by position.
+    `captured_values` are the names of all captured outputs, by position.
     """
     producer = {name: node for node in nodes for name in node.outputs}
     found = set()
     for call in walk_calls(root):
-        if not call.path or call.path in cut:
+        if not call.path or call.path in python_modules:
             continue
         for _, index in call.outputs:
-            made = producer.get(captured[index])
+            made = producer.get(captured_values[index])
             if made is not None and f"{made.module}.".startswith(f"{call.path}."):
-                found.add(captured[index])
+                found.add(captured_values[index])
     return found
 
 
 NodesWithCalls = Sequence[tuple[int, Node, ModuleCall]]
 
 
-def remove_idle_identities(
-    done: FoldState, nodes_with_calls: NodesWithCalls, root: ModuleCall, captured: Sequence[str]
+def remove_unneeded_identities(
+    fold_state: FoldState,
+    nodes_with_calls: NodesWithCalls,
+    root: ModuleCall,
+    captured_values: Sequence[str],
 ) -> NodesWithCalls:
     """Remove Identity nodes, except those needed to tell the readers of two values apart.
 
     An Identity node stays if its input is also read by a node outside the module's call or is an
     output of the model: that input is the value before the module. It also stays if its call
     returns the same value under two names. `nodes_with_calls` are all nodes with their calls,
-    `captured` the captured outputs of all calls.
+    `captured_values` the captured outputs of all calls.
     """
     readers: dict[str, list[tuple[Node, ModuleCall]]] = {}
     for _, node, call in nodes_with_calls:
         for name in dict.fromkeys(filter(None, node.inputs)):
             readers.setdefault(name, []).append((node, call))
-    returned = {done.resolve(captured[index]) for _, index in root.outputs}
+    returned = {fold_state.resolve(captured_values[index]) for _, index in root.outputs}
     same: dict[str, str] = {}  # removed names, and the names they are aliases of
     passing = [(node, call) for _, node, call in nodes_with_calls if node.op == "Identity"]
     sources = {node.outputs[0]: (node.inputs[0], call) for node, call in passing}
@@ -135,7 +143,7 @@ def remove_idle_identities(
         source = same.get(node.inputs[0], node.inputs[0])
         others = [one for one in readers[source] if one[0] is not node]
         own = list(map(id, walk_calls(call)))
-        beside = {done.resolve(captured[index]) for _, index in call.outputs} - {name}
+        beside = {fold_state.resolve(captured_values[index]) for _, index in call.outputs} - {name}
         twice = any(
             source in (one, same.get(one)) or sources.get(one) == sources[name] for one in beside
         )
@@ -145,7 +153,9 @@ def remove_idle_identities(
             same[name] = source
             readers[source] = others + readers.pop(name, [])
             returned |= {source} if name in returned else set()
-    done.aliases = {name: same.get(value, value) for name, value in done.aliases.items()} | same
+    fold_state.aliases = {
+        name: same.get(value, value) for name, value in fold_state.aliases.items()
+    } | same
     return [
         (at, replace(node, inputs=tuple(same.get(name, name) for name in node.inputs)), call)
         for at, node, call in nodes_with_calls

@@ -48,12 +48,12 @@ def _is_assert_instruction(code: CodeType, instruction: int) -> bool:
     return any(
         isinstance(node, ast.Assert)
         and (at[0] == (node.lineno, node.col_offset) or _contains_span(node.test, at))
-        for node in ast.walk(_tree(code.co_filename))
+        for node in ast.walk(_parse_file(code.co_filename))
     )
 
 
 @cache
-def _tree(file: str) -> ast.Module:
+def _parse_file(file: str) -> ast.Module:
     try:
         return ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:
@@ -69,6 +69,6 @@ def _span(node: ast.AST) -> SourceSpan | None:
     return (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
 
 
-def _contains_span(node: ast.AST, at: SourceSpan) -> bool:
+def _contains_span(node: ast.AST, inner_span: SourceSpan) -> bool:
     span = _span(node)
-    return span is not None and span[0] <= at[0] and at[1] <= span[1]
+    return span is not None and span[0] <= inner_span[0] and inner_span[1] <= span[1]

@@ -13,23 +13,23 @@ import numpy as np
 from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs.arguments import layout_hint, special_tensor_kind
-from nbglcnn.load.arguments import Arguments
-from nbglcnn.load.bounds import MAX_ELEMENTS
+from nbglcnn.load.arguments import ForwardArguments
 from nbglcnn.load.module_keys import ModuleCall, tensor_leaves, tree_leaves, walk_calls
+from nbglcnn.load.size_limits import MAX_ELEMENTS
+from nbglcnn.load.torch.isolation.forward_signature import image_channels
 from nbglcnn.load.torch.isolation.process_state import (
     disable_autocast,
-    draws_random,
     force_eager,
     preserve_rng_state,
-    restore_on_error,
+    restore_torch_on_error,
+    uses_random_numbers,
 )
-from nbglcnn.load.torch.isolation.redirection import (
+from nbglcnn.load.torch.isolation.source_lines import line_of_call, line_of_error
+from nbglcnn.load.torch.isolation.tensor_redirection import (
     CONTROL_FLOW_OPERATORS,
     ControlFlowError,
     redirect_to_copy,
 )
-from nbglcnn.load.torch.isolation.signature import image_channels
-from nbglcnn.load.torch.isolation.source_lines import line_of_call, line_of_error
 from nbglcnn.load.torch.record.random_draws import replay_draws
 from nbglcnn.load.torch.record.recorder import FUNC_TRANSFORM_MESSAGE
 
@@ -48,10 +48,12 @@ CaptureFn = Callable[[ModuleCall, "torch.Tensor"], Any]
 class CallRecorder(Protocol):
     """The interface by which hooks report module calls to a recorder."""
 
-    def begin_call(self, call: ModuleCall, is_cut: bool, given: Sequence[torch.Tensor]) -> None:
+    def begin_call(
+        self, call: ModuleCall, is_python: bool, arguments: Sequence[torch.Tensor]
+    ) -> None:
         """Handle the start of a call whose arguments include these tensors."""
 
-    def end_call(self, call: ModuleCall, is_cut: bool, given: Any, output: Any) -> Any:
+    def end_call(self, call: ModuleCall, is_python: bool, arguments: Any, output: Any) -> Any:
         """Handle the end of a call; return its output, possibly replaced."""
 
 
@@ -60,33 +62,33 @@ class HookRecord:
     """State of the hooks in one run: captured tensors in order of return, and open calls.
 
     `non_tensors` are the outputs of the last returned call that are neither tensors nor None. Calls
-    inside the modules in `python_modules` are not recorded; `hidden_draws` are the numbers of the
-    random draws inside them. `capture` returns what is kept of each tensor; if None, a copy is
-    kept. `call_recorder` is set if the run is recorded.
+    inside the modules in `python_modules` are not recorded; `hidden_draw_indices` are the numbers
+    of the random draws inside them. `capture` returns what is kept of each tensor; if None, a copy
+    is kept. `call_recorder` is set if the run is recorded.
     """
 
-    captured: list[Any] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=dict)
-    stack: list[ModuleCall] = field(default_factory=list)
+    captured_tensors: list[Any] = field(default_factory=list)
+    call_counts: dict[str, int] = field(default_factory=dict)
+    open_calls: list[ModuleCall] = field(default_factory=list)
     root: ModuleCall | None = None
     cloned_keys: Container[str] | None = None
     non_tensors: list[tuple[str, Any]] = field(default_factory=list)
     python_modules: Container[str] = ()
     python_depth: int = 0  # open calls nested below a call of a module in `python_modules`
-    hidden_draws: frozenset[int] = frozenset()
+    hidden_draw_indices: frozenset[int] = frozenset()
     capture: CaptureFn | None = None
     call_recorder: CallRecorder | None = None
 
     def is_inside_python(self) -> bool:
         """Whether a call of a module in `python_modules` is open."""
-        return bool(self.stack) and self.stack[-1].path in self.python_modules
+        return bool(self.open_calls) and self.open_calls[-1].path in self.python_modules
 
     @property
     def location(self) -> str:
         """The innermost open call as in messages; empty for the model itself."""
-        if not self.stack or not self.stack[-1].path:
+        if not self.open_calls or not self.open_calls[-1].path:
             return ""
-        return f" (in {self.stack[-1].name}, a {self.stack[-1].module_type})"
+        return f" (in {self.open_calls[-1].name}, a {self.open_calls[-1].module_type})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ class HookedRun:
     the output. `has_drawn`: whether forward drew random numbers that were not known before.
     """
 
-    arrays: list[Array]
+    captured_arrays: list[Array]
     root: ModuleCall
     is_repeatable: bool = True
     second_run: tuple[list[Array], ModuleCall] | None = None
@@ -115,13 +117,13 @@ def run_hooked(
     float32: bool = False,
     twice: bool = False,
     python_modules: Container[str] = (),
-    noise: int | None = 0,
-    arguments: Arguments | None = None,
+    noise_count: int | None = 0,
+    arguments: ForwardArguments | None = None,
     capture: CaptureFn | None = None,
 ) -> HookedRun:
     """Run the model once and return what forward hooks see: all calls' tensors, and the call tree.
 
-    The last `noise` tensors are the random numbers that forward draws; None if it is unknown
+    The last `noise_count` tensors are the random numbers that forward draws; None if it is unknown
     whether forward draws any. Tensors other than the model's own outputs and those in `cloned_keys`
     are not copied and may have been modified since. `float32` disables autocast in forward. Calls
     inside the modules in `python_modules` are not recorded. With `capture`, the arrays are its
@@ -134,7 +136,7 @@ def run_hooked(
     named = list(model.named_modules())
     record = HookRecord(cloned_keys=cloned_keys, python_modules=python_modules, capture=capture)
     second = HookRecord(cloned_keys=cloned_keys or (), python_modules=python_modules)
-    count = noise or 0
+    count = noise_count or 0
     own = tensors[: len(tensors) - count]
 
     def call(record: HookRecord) -> None:
@@ -142,9 +144,11 @@ def run_hooked(
 
     is_repeatable, drew, second_run = True, False, None
     with (
-        restore_on_error(),
+        restore_torch_on_error(),
         preserve_rng_state(
-            lambda: draws_random(lambda: call_model(model, [t.clone() for t in own], arguments))
+            lambda: uses_random_numbers(
+                lambda: call_model(model, [t.clone() for t in own], arguments)
+            )
         ),
         torch.no_grad(),
         disable_autocast() if float32 else contextlib.nullcontext(),
@@ -155,7 +159,7 @@ def run_hooked(
         except UnsupportedModel:
             raise
         except ControlFlowError as error:
-            inner, name = record.stack[-1], str(error)
+            inner, name = record.open_calls[-1], str(error)
             raise UnsupportedOperator(
                 f"{inner.name or 'the model itself'} "
                 f"({inner.module_type}){line_of_error([error])}: torch.{name}: its control flow "
@@ -173,16 +177,20 @@ def run_hooked(
                 f"{what}{record.location}: {type(error).__name__}: {str(error)[:500]}"
                 f"{_dtype_hint(own, str(error))}{_batch_hint(arguments)}"
             ) from error
-        arrays = record.captured if capture else [_as_array(t, record) for t in record.captured]
-        drew = noise is None and not torch.equal(torch.get_rng_state(), state)
+        arrays = (
+            record.captured_tensors
+            if capture
+            else [_as_array(t, record) for t in record.captured_tensors]
+        )
+        drew = noise_count is None and not torch.equal(torch.get_rng_state(), state)
         if twice and not drew:
             try:
                 call(second)
                 assert record.root is not None
                 assert second.root is not None
-                found = [_as_array(t, second) for t in second.captured]
+                found = [_as_array(t, second) for t in second.captured_tensors]
                 ours = model_outputs(record.root, arrays)
-                is_repeatable = equal_outputs(ours, model_outputs(second.root, found))
+                is_repeatable = have_equal_outputs(ours, model_outputs(second.root, found))
                 if cloned_keys is not None:
                     second_run = found, second.root
             except Exception:  # e.g. the first call has emptied a list
@@ -201,9 +209,9 @@ def _dtype_hint(tensors: Sequence[torch.Tensor], message: str) -> str:
     return ""
 
 
-def _batch_hint(arguments: Arguments | None) -> str:
+def _batch_hint(arguments: ForwardArguments | None) -> str:
     """Advice about a list that was meant as a batch; "" if no argument is a list."""
-    given = () if arguments is None else (*arguments.by_position, *arguments.by_name.values())
+    given = () if arguments is None else (*arguments.positional, *arguments.keyword.values())
     if any(isinstance(one, list) for one in given):
         return "; a list among several inputs stays a list; for a batch use torch.stack(items)"
     return ""
@@ -216,7 +224,7 @@ def _describe_inputs(tensors: Sequence[torch.Tensor]) -> str:
 def _as_array(tensor: torch.Tensor, record: HookRecord) -> Array:
     if (found := special_tensor_kind(tensor)) is not None:
         kind, dense = found
-        at = next(i for i, t in enumerate(record.captured) if t is tensor)
+        at = next(i for i, t in enumerate(record.captured_tensors) if t is tensor)
         assert record.root is not None
         where = next(c for c in walk_calls(record.root) if any(i == at for _, i in c.outputs))
         encoders = (c for c in walk_calls(record.root) if c.module_type == "TransformerEncoder")
@@ -249,7 +257,9 @@ def model_outputs(root: ModuleCall, arrays: Sequence[Array]) -> list[tuple[str, 
     return [(suffix, arrays[index]) for suffix, index in root.outputs]
 
 
-def equal_outputs(ours: Sequence[tuple[str, Array]], theirs: Sequence[tuple[str, Array]]) -> bool:
+def have_equal_outputs(
+    ours: Sequence[tuple[str, Array]], theirs: Sequence[tuple[str, Array]]
+) -> bool:
     """Whether two calls returned equal outputs, up to the summation order of threads."""
     if [suffix for suffix, _ in ours] != [suffix for suffix, _ in theirs]:
         return False
@@ -273,14 +283,25 @@ def call_outputs(root: ModuleCall) -> list[tuple[str, list[tuple[str, int]]]]:
 
 
 def values_by_key(
-    graph: Graph, arrays: Sequence[Array] | None, seen: Sequence[Array], root: ModuleCall
+    graph: Graph,
+    input_arrays: Sequence[Array] | None,
+    captured_arrays: Sequence[Array],
+    root: ModuleCall,
 ) -> dict[str, Array]:
     """The values of `run_hooked` by Graph key, without those of operators between modules.
 
-    `arrays` are the inputs; None leaves them out.
+    `input_arrays` are the inputs; None leaves them out.
     """
-    found = {c.name + s: seen[i] for c in walk_calls(root) if c is not root for s, i in c.outputs}
-    for kind, numbers in ("input", arrays), ("output", [seen[index] for _, index in root.outputs]):
+    found = {
+        c.name + s: captured_arrays[i]
+        for c in walk_calls(root)
+        if c is not root
+        for s, i in c.outputs
+    }
+    for kind, numbers in (
+        ("input", input_arrays),
+        ("output", [captured_arrays[index] for _, index in root.outputs]),
+    ):
         if numbers is not None:
             names = [key.name for key in graph.keys if key.kind == kind]
             found |= zip(names, numbers, strict=True)
@@ -292,12 +313,12 @@ def call_with_hooks(
     modules: Sequence[tuple[str, torch.nn.Module]],
     inputs: Sequence[torch.Tensor],
     record: HookRecord,
-    noise: int = 0,
-    arguments: Arguments | None = None,
+    noise_count: int = 0,
+    arguments: ForwardArguments | None = None,
 ) -> None:
     """Call the model with hooks on its named modules, with or without recording.
 
-    The last `noise` inputs are the random numbers that the model draws, in call order.
+    The last `noise_count` inputs are the random numbers that the model draws, in call order.
     """
     import torch
 
@@ -309,13 +330,13 @@ def call_with_hooks(
             if record.is_inside_python():
                 record.python_depth += 1
                 return
-            number = record.counts.get(path, 0)
-            record.counts[path] = number + 1
+            number = record.call_counts.get(path, 0)
+            record.call_counts[path] = number + 1
             leaf = path in record.python_modules or is_leaf(module)
             call = ModuleCall(path, number, leaf, type(module).__name__, _describe(module))
-            if record.stack:
-                record.stack[-1].children.append(call)
-            record.stack.append(call)
+            if record.open_calls:
+                record.open_calls[-1].children.append(call)
+            record.open_calls.append(call)
             if record.call_recorder is not None:
                 tensors = [one for _, one in tensor_leaves([given, named], is_tensor)]
                 record.call_recorder.begin_call(call, path in record.python_modules, tensors)
@@ -326,7 +347,7 @@ def call_with_hooks(
         if record.python_depth:
             record.python_depth -= 1
             return None
-        call = record.stack[-1]
+        call = record.open_calls[-1]
         record.non_tensors = []
         if record.call_recorder is not None:
             output = record.call_recorder.end_call(
@@ -337,15 +358,15 @@ def call_with_hooks(
                 record.non_tensors += [(suffix, tensor)] * (tensor is not None)
                 continue
             if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-                inner = record.stack[-2]
+                inner = record.open_calls[-2]
                 raise _functorch_error(inner.path, f"{inner.name or 'the model itself'}"
                                        f" ({inner.module_type}){line_of_call()}")  # fmt: skip
             # Checked before copying, the second run, recording and lowering: these take a minute.
             if tensor.numel() > MAX_ELEMENTS:
                 raise _too_large_error(call, tensor)
-            call.outputs.append((suffix, len(record.captured)))
+            call.outputs.append((suffix, len(record.captured_tensors)))
             if record.capture is not None:
-                record.captured.append(record.capture(call, tensor))
+                record.captured_tensors.append(record.capture(call, tensor))
                 continue
             # Cloned, since an in-place operator after this module must not modify the captured
             # value.
@@ -354,8 +375,8 @@ def call_with_hooks(
                 or not call.path
                 or call.name + suffix in record.cloned_keys
             )
-            record.captured.append(tensor.clone() if kept else tensor)
-        record.root = record.stack.pop()
+            record.captured_tensors.append(tensor.clone() if kept else tensor)
+        record.root = record.open_calls.pop()
         return output
 
     handles = []
@@ -365,7 +386,7 @@ def call_with_hooks(
                 module.register_forward_pre_hook(before(path), prepend=True, with_kwargs=True)
             )
             handles.append(module.register_forward_hook(after))
-        own, drawn = inputs[: len(inputs) - noise], inputs[len(inputs) - noise :]
+        own, drawn = inputs[: len(inputs) - noise_count], inputs[len(inputs) - noise_count :]
         with (
             force_eager(),
             replay_draws(drawn, record.is_inside_python)
@@ -375,23 +396,23 @@ def call_with_hooks(
         ):
             call_model(model, own, arguments)
         if mode is not None:
-            record.hidden_draws = mode.hidden
+            record.hidden_draw_indices = mode.hidden
     finally:
         for handle in handles:
             handle.remove()
 
 
 def call_model(
-    model: torch.nn.Module, inputs: Sequence[torch.Tensor], arguments: Arguments | None
+    model: torch.nn.Module, inputs: Sequence[torch.Tensor], arguments: ForwardArguments | None
 ) -> Any:
     """Call the model with each input at its place among the arguments."""
     args, named = (inputs, {}) if arguments is None else arguments.bind(inputs)
     return model(*args, **named)
 
 
-def _functorch_error(path: str, place: str) -> UnsupportedModel:
+def _functorch_error(path: str, location: str) -> UnsupportedModel:
     """The error for a module called within torch.vmap or another function transform."""
-    refusal = UnsupportedModel(f"{place}: {FUNC_TRANSFORM_MESSAGE}")
+    refusal = UnsupportedModel(f"{location}: {FUNC_TRANSFORM_MESSAGE}")
     refusal.module = path
     return refusal
 

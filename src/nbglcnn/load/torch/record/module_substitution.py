@@ -12,9 +12,9 @@ from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import PYTHON_OP, Node, PythonFallback
 from nbglcnn.load.module_keys import ModuleCall, map_tensors
 from nbglcnn.load.torch.record.aliasing import write_version
-from nbglcnn.load.torch.record.memory import FxNode
 from nbglcnn.load.torch.record.module_calls import is_leaf
 from nbglcnn.load.torch.record.recorder import Recorder
+from nbglcnn.load.torch.record.tensor_memory import FxNode
 
 
 @dataclass
@@ -29,29 +29,31 @@ class PythonCalls:
     reasons: Mapping[str, str]
     recorder: Recorder
     calls: list[ModuleCall] = field(default_factory=list)
-    reads: list[list[FxNode]] = field(default_factory=list)
-    inputs: list[FxNode] = field(default_factory=list)
-    _given: list[tuple[torch.Tensor, int]] = field(default_factory=list)
+    argument_nodes: list[list[FxNode]] = field(default_factory=list)
+    returned_nodes: list[FxNode] = field(default_factory=list)
+    _argument_versions: list[tuple[torch.Tensor, int]] = field(default_factory=list)
 
-    def begin_call(self, call: ModuleCall, given: Sequence[torch.Tensor]) -> None:
+    def begin_call(self, call: ModuleCall, arguments: Sequence[torch.Tensor]) -> None:
         """Begin such a call with these tensor arguments, and pause recording."""
         self.calls.append(call)
-        self.reads.append([self.recorder.node(one) for one in given])
-        self._given = [(one, write_version(one)) for one in given]
+        self.argument_nodes.append([self.recorder.current_node(one) for one in arguments])
+        self._argument_versions = [(one, write_version(one)) for one in arguments]
         self.recorder.pause()
 
     def end_call(self, output: Any) -> Any:
         """End the call: replace its output tensors with recorded inputs, and resume."""
-        written = [one for one, version in self._given if write_version(one) != version]
-        count = len(self.inputs)
+        written = [one for one, version in self._argument_versions if write_version(one) != version]
+        count = len(self.returned_nodes)
 
         def stand(_: str, tensor: torch.Tensor) -> torch.Tensor:
             copied = tensor.detach().clone()  # the output may share memory with recorded tensors
-            self.inputs.append(self.recorder.add_input(f"given_{len(self.inputs)}", copied))
+            self.returned_nodes.append(
+                self.recorder.add_input(f"given_{len(self.returned_nodes)}", copied)
+            )
             if not any(one is tensor for one in written):
                 return copied
             written[:] = [one for one in written if one is not tensor]
-            self.recorder.overwrite(tensor, self.inputs[-1])
+            self.recorder.note_overwrite(tensor, self.returned_nodes[-1])
             return tensor
 
         output = map_tensors(output, lambda one: isinstance(one, torch.Tensor), stand)
@@ -60,18 +62,18 @@ class PythonCalls:
                 "it runs in Python and writes into an argument that it does not return; pass a "
                 "copy of that tensor, x.clone()"
             )
-        if len(self.inputs) == count:
+        if len(self.returned_nodes) == count:
             self.calls.pop()
-            self.reads.pop()
+            self.argument_nodes.pop()
         self.recorder.resume()
         return output
 
     def make_nodes(
-        self, values: list[str], read: list[str], parameters: Mapping[str, str]
+        self, output_names: list[str], input_names: list[str], parameters: Mapping[str, str]
     ) -> Iterator[Node]:
-        """Yield a node per call, with outputs from `values` and inputs from `read`."""
-        given, taken = iter(values), iter(read)
-        for call, reads in zip(self.calls, self.reads, strict=True):
+        """Yield a node per call, with outputs from `output_names` and inputs from `input_names`."""
+        given, taken = iter(output_names), iter(input_names)
+        for call, reads in zip(self.calls, self.argument_nodes, strict=True):
             outputs = tuple(next(given) for _ in call.outputs)
             inputs = [next(taken) for _ in reads]
             inputs += [n for p, n in parameters.items() if p.startswith(call.path + ".")]
@@ -86,7 +88,7 @@ class PythonCalls:
             )
 
 
-def add_failed_module(
+def extend_python_reasons(
     model: torch.nn.Module, reasons: Mapping[str, str], error: UnsupportedModel
 ) -> dict[str, str] | None:
     """Add the module that caused the error to the cut modules; None if it cannot be cut.
@@ -109,23 +111,23 @@ def add_failed_module(
         for module in modules.values()
         if type(module) is type(wrong) and _extra_repr(module) == _extra_repr(wrong)
     ]
-    return _outermost({**reasons, **{p: str(error) for p in alike if p}})
+    return _outermost_modules({**reasons, **{p: str(error) for p in alike if p}})
 
 
-def unsupported_recurrent(
-    model: torch.nn.Module, missing: Callable[[str], str | None]
+def find_unsupported_recurrent(
+    model: torch.nn.Module, unsupported_reason: Callable[[str], str | None]
 ) -> dict[str, str]:
     """Recurrent layers without a supported operator, with the reason; found without recording."""
     found = {}
     for path, module in model.named_modules():
         if path and isinstance(module, torch.nn.RNNBase):
-            reason = missing(module.mode.partition("_")[0])  # RNN_TANH → RNN
+            reason = unsupported_reason(module.mode.partition("_")[0])  # RNN_TANH → RNN
             if reason is not None:
                 found[path] = reason
     return found
 
 
-def split_by_module(
+def split_unsupported_nodes(
     model: torch.nn.Module, nodes: Mapping[str, tuple[Node, str]]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Split nodes that cannot run into those of leaf modules (by path) and the others (by name)."""
@@ -147,7 +149,7 @@ def _extra_repr(module: torch.nn.Module) -> str:
         return ""
 
 
-def _outermost(reasons: Mapping[str, str]) -> dict[str, str]:
+def _outermost_modules(reasons: Mapping[str, str]) -> dict[str, str]:
     return {
         path: reason
         for path, reason in reasons.items()

@@ -21,28 +21,33 @@ from torch.overrides import TorchFunctionMode
 from nbglcnn.errors import InputError, UnsupportedModel
 from nbglcnn.graph import Array
 from nbglcnn.inputs.arguments import labels_hint
-from nbglcnn.load.draft import SEED
+from nbglcnn.load.draft import NOISE_SEED
 from nbglcnn.load.module_keys import tensor_leaves
 from nbglcnn.load.noise import DRAW_OUTSIDE_HINT, Distribution, draw_noise, resolve_noise
 from nbglcnn.load.torch.isolation.process_state import (
-    draws_random,
     preserve_rng_state,
-    restore_on_error,
+    restore_torch_on_error,
+    uses_random_numbers,
 )
 from nbglcnn.load.torch.isolation.source_lines import line_of_call
-from nbglcnn.load.torch.record.active_dropout import MASK_FUNCTIONS, active_dropout_message
+from nbglcnn.load.torch.record.active_dropout import RECOMMENDED_DROPOUTS, active_dropout_message
 
 # Returns the numbers for a draw, by its index, distribution and shape.
 NumberSource = Callable[[int, Distribution, tuple[int, ...]], torch.Tensor]
-NAME = "noise"
+NOISE_NAME = "noise"
 
-_LIKE: Mapping[Any, Distribution] = {torch.randn_like: "normal", torch.rand_like: "uniform"}
-_OF_SIZE: Mapping[Any, Distribution] = {torch.randn: "normal", torch.rand: "uniform"}
-_IN_PLACE: Mapping[Any, Distribution] = {
+_LIKE_FUNCTIONS: Mapping[Any, Distribution] = {
+    torch.randn_like: "normal",
+    torch.rand_like: "uniform",
+}
+_SIZE_FUNCTIONS: Mapping[Any, Distribution] = {torch.randn: "normal", torch.rand: "uniform"}
+_IN_PLACE_METHODS: Mapping[Any, Distribution] = {
     torch.Tensor.normal_: "normal",
     torch.Tensor.uniform_: "uniform",
 }
-_RANDOM_FUNCTIONS = frozenset((*_LIKE, *_OF_SIZE, *_IN_PLACE, torch.normal))
+_RANDOM_FUNCTIONS = frozenset(
+    (*_LIKE_FUNCTIONS, *_SIZE_FUNCTIONS, *_IN_PLACE_METHODS, torch.normal)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +80,26 @@ class DrawInterceptor(TorchFunctionMode):
             return func(*args, **named)
         if func is torch.normal:
             found = self._normal(*args, **named)
-        elif func in _IN_PLACE:
-            found = self._in_place(_IN_PLACE[func], *args, **named)
-        elif func in _LIKE:
+        elif func in _IN_PLACE_METHODS:
+            found = self._in_place(_IN_PLACE_METHODS[func], *args, **named)
+        elif func in _LIKE_FUNCTIONS:
             like = args[0] if args else named["input"]
             dtype, device = (named.get(n) or getattr(like, n) for n in ("dtype", "device"))
-            found = self._draw(_LIKE[func], like.shape, dtype, device)
+            found = self._draw(_LIKE_FUNCTIONS[func], like.shape, dtype, device)
         else:
             size = named.get("size", args)
             if len(size) == 1 and isinstance(size[0], tuple | list):
                 size = size[0]
             dtype = named.get("dtype") or torch.get_default_dtype()
-            found = self._draw(_OF_SIZE[func], size, dtype, named.get("device"))
+            found = self._draw(_SIZE_FUNCTIONS[func], size, dtype, named.get("device"))
         return func(*args, **named) if found is None else found
 
     def _draw(
-        self, kind: Distribution, size: Sequence[int], dtype: torch.dtype, device: Any = None
+        self,
+        distribution: Distribution,
+        size: Sequence[int],
+        dtype: torch.dtype,
+        device: Any = None,
     ) -> torch.Tensor | None:
         """The numbers for a draw; None for dtypes other than floats."""
         if not dtype.is_floating_point:
@@ -98,9 +107,9 @@ class DrawInterceptor(TorchFunctionMode):
         shape = tuple(int(length) for length in size)
         if self._hide():
             self.hidden |= {len(self.draws)}
-        self.draws.append(Draw(kind, shape))
+        self.draws.append(Draw(distribution, shape))
         # A copy: later code may write to it.
-        found = self._source(len(self.draws) - 1, kind, shape).clone()
+        found = self._source(len(self.draws) - 1, distribution, shape).clone()
         if device is not None and torch.device(device).type != found.device.type:
             found = found.to(device)
         return found if dtype is torch.float32 else found.to(dtype)
@@ -117,16 +126,16 @@ class DrawInterceptor(TorchFunctionMode):
         return None if found is None else _scale_and_shift(found, std, mean)
 
     def _in_place(
-        self, kind: Distribution, tensor: torch.Tensor, *args: Any, **named: Any
+        self, distribution: Distribution, tensor: torch.Tensor, *args: Any, **named: Any
     ) -> torch.Tensor | None:
-        names = ("mean", "std") if kind == "normal" else ("from", "to")
+        names = ("mean", "std") if distribution == "normal" else ("from", "to")
         own: dict[str, Any] = {names[0]: 0.0, names[1]: 1.0, **named}
         own.update(zip(names, args, strict=False))
         first, second = own[names[0]], own[names[1]]
-        found = self._draw(kind, tensor.shape, tensor.dtype, tensor.device)
+        found = self._draw(distribution, tensor.shape, tensor.dtype, tensor.device)
         if found is None:
             return None
-        scale = second if kind == "normal" else second - first
+        scale = second if distribution == "normal" else second - first
         return tensor.copy_(_scale_and_shift(found, scale, first))
 
 
@@ -139,7 +148,7 @@ def _scale_and_shift(drawn: torch.Tensor, scale: Any, shift: Any) -> torch.Tenso
 
 @contextlib.contextmanager
 def replay_draws(
-    tensors: Sequence[torch.Tensor], hide: Callable[[], bool] = lambda: False
+    tensors: Sequence[torch.Tensor], is_hidden: Callable[[], bool] = lambda: False
 ) -> Iterator[DrawInterceptor]:
     """Make draws return these tensors in order; UnsupportedModel unless number and shapes match."""
 
@@ -148,7 +157,7 @@ def replay_draws(
             raise _changed_draws_error()
         return tensors[number]
 
-    with DrawInterceptor(source, hide) as mode:
+    with DrawInterceptor(source, is_hidden) as mode:
         yield mode
     if len(mode.draws) != len(tensors):
         raise _changed_draws_error()
@@ -184,7 +193,7 @@ class Noise:
 
     def set_draws(self, draws: Sequence[Draw]) -> None:
         """Set the numbers for these draws; InputError if the user's don't fit."""
-        generator = np.random.default_rng(SEED)
+        generator = np.random.default_rng(NOISE_SEED)
         self.is_detected = True
         self.default_arrays = [draw_noise(generator, one.distribution, one.shape) for one in draws]
         self.names = _names(len(draws), self.reserved_names)
@@ -197,13 +206,13 @@ def copy_to_tensors(arrays: Sequence[Array]) -> tuple[torch.Tensor, ...]:
     return tuple(torch.from_numpy(np.array(array)) for array in arrays)
 
 
-def _names(count: int, taken: Container[str]) -> list[str]:
+def _names(count: int, taken_names: Container[str]) -> list[str]:
     """One unused name per draw: noise, noise_1 and so on."""
     found: list[str] = []
     number = 0
     while len(found) < count:
-        name = f"{NAME}_{number}" if number else NAME
-        if name not in taken:
+        name = f"{NOISE_NAME}_{number}" if number else NOISE_NAME
+        if name not in taken_names:
             found.append(name)
         number += 1
     return found
@@ -223,7 +232,7 @@ def split_noise(model: torch.nn.Module, x: Any) -> tuple[Any, Noise]:
     ]
     taken = frozenset(one.name for one in parameters)
     if isinstance(x, Mapping):
-        mine = {n for n in x if n not in taken and re.fullmatch(rf"{NAME}(_\d+)?", str(n))}
+        mine = {n for n in x if n not in taken and re.fullmatch(rf"{NOISE_NAME}(_\d+)?", str(n))}
         own = {name: one for name, one in x.items() if name not in mine}
         return own, Noise(taken, {name: x[name] for name in x if name in mine})
     some = any(one.kind is one.VAR_POSITIONAL for one in parameters)
@@ -237,7 +246,7 @@ def split_noise(model: torch.nn.Module, x: Any) -> tuple[Any, Noise]:
 
 
 @contextlib.contextmanager
-def bend_draws(
+def modify_draws(
     names: Sequence[str], change: Callable[[str, torch.Tensor], torch.Tensor]
 ) -> Iterator[list[tuple[Draw, torch.Tensor]]]:
     """A context in which draws use PyTorch's generator as usual, and `change` modifies them.
@@ -248,7 +257,7 @@ def bend_draws(
     drawn: list[tuple[Draw, torch.Tensor]] = []
 
     def source(number: int, kind: Distribution, shape: tuple[int, ...]) -> torch.Tensor:
-        found = draw_again(Draw(kind, shape))
+        found = redraw(Draw(kind, shape))
         drawn.append((Draw(kind, shape), found))
         return change(names[number], found) if number < len(names) else found
 
@@ -256,19 +265,21 @@ def bend_draws(
         yield drawn
 
 
-def draw_again(draw: Draw) -> torch.Tensor:
+def redraw(draw: Draw) -> torch.Tensor:
     """Repeat a draw with new numbers from PyTorch's generator."""
     return torch.randn(draw.shape) if draw.distribution == "normal" else torch.rand(draw.shape)
 
 
 # Methods that return a tensor's values to Python.
-_TO_PYTHON = frozenset(("item", "tolist", "numpy", "__array__", "__bool__", "__float__", "__int__"))
+_TO_PYTHON_METHODS = frozenset(
+    ("item", "tolist", "numpy", "__array__", "__bool__", "__float__", "__int__")
+)
 
 
 class _DropoutTracker(TorchFunctionMode):
     """A mode for a first run that tracks values computed from dropouts that eval() leaves active.
 
-    `refuse_dropped` raises an error if the results of the run include such a value.
+    `refuse_dropout_results` raises an error if the results of the run include such a value.
     """
 
     def __init__(
@@ -291,7 +302,7 @@ class _DropoutTracker(TorchFunctionMode):
         name = "" if hidden else str(getattr(func, "__name__", ""))
         given = _tensors((args, kwargs or {}))
         words = self.check_generator(name.strip("_")) or self._dropout_message(given)
-        if words and name in _TO_PYTHON:
+        if words and name in _TO_PYTHON_METHODS:
             raise UnsupportedModel(words)
         if words:
             in_place = name == "__setitem__" or re.search(r"[^_]_$", name)
@@ -304,7 +315,7 @@ class _DropoutTracker(TorchFunctionMode):
         found = (self._dropped.get(_address(one)) for one in tensors)
         return next((words for _, words in filter(None, found)), "")
 
-    def refuse_dropped(self, tensors: Sequence[torch.Tensor]) -> None:
+    def refuse_dropout_results(self, tensors: Sequence[torch.Tensor]) -> None:
         """Raise UnsupportedModel if one of these tensors depends on a dropout."""
         if words := self._dropout_message(tensors):
             raise UnsupportedModel(words)
@@ -330,7 +341,9 @@ class _DropoutTracker(TorchFunctionMode):
                 f"numbers; {DRAW_OUTSIDE_HINT}"
             )
         # Other draws are refused where they run.
-        return active_dropout_message(place, name, self._model) if name in MASK_FUNCTIONS else ""
+        return (
+            active_dropout_message(place, name, self._model) if name in RECOMMENDED_DROPOUTS else ""
+        )
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
@@ -355,24 +368,30 @@ def _seeded_state() -> torch.Tensor:
 
 
 def find_draws(
-    run: Callable[[], Sequence[torch.Tensor]], where: Callable[[], str], model: torch.nn.Module
+    run_model: Callable[[], Sequence[torch.Tensor]],
+    describe_location: Callable[[], str],
+    model: torch.nn.Module,
 ) -> list[Draw]:
-    """List the draws while `run` calls a model; `where` names the running module.
+    """List the draws while `run_model` calls a model; `describe_location` names the running module.
 
     Raises:
-        UnsupportedModel: If a result of `run` depends on a dropout or similar that eval() does not
-            switch off.
+        UnsupportedModel: If a result of `run_model` depends on a dropout or similar that eval()
+            does not switch off.
     """
-    generator = np.random.default_rng(SEED)
+    generator = np.random.default_rng(NOISE_SEED)
 
     def source(_: int, kind: Distribution, shape: tuple[int, ...]) -> torch.Tensor:
         return torch.from_numpy(draw_noise(generator, kind, shape))
 
     found = DrawInterceptor(source)
-    with restore_on_error(), preserve_rng_state(lambda: draws_random(run)), torch.no_grad():
-        mode = _DropoutTracker(found, where, model)
+    with (
+        restore_torch_on_error(),
+        preserve_rng_state(lambda: uses_random_numbers(run_model)),
+        torch.no_grad(),
+    ):
+        mode = _DropoutTracker(found, describe_location, model)
         with mode:
-            values = run()
+            values = run_model()
         mode.check_generator("")
-        mode.refuse_dropped(values)
+        mode.refuse_dropout_results(values)
     return found.draws

@@ -26,7 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from nbglcnn.errors import UnsupportedModel, UnsupportedOperator
 from nbglcnn.load.torch.isolation.source_lines import is_user_file
 from nbglcnn.load.torch.record.assertions import is_in_assert
-from nbglcnn.load.torch.record.memory import FxNode, TensorMemory
+from nbglcnn.load.torch.record.tensor_memory import FxNode, TensorMemory
 
 # The file whose frames surround the model's own code: `_lines` stops there.
 _OUTERMOST_FILE = str(Path(__file__).with_name("recording.py"))
@@ -46,9 +46,9 @@ FUNC_TRANSFORM_MESSAGE = (
 class InputReadError(Exception):
     """Python reads a value that is random or depends on the input, in the way `how`."""
 
-    def __init__(self, how: str) -> None:
-        super().__init__(how)
-        self.message = _READ_MESSAGES.get(how, _CONTROL_FLOW_MESSAGE)
+    def __init__(self, read_method: str) -> None:
+        super().__init__(read_method)
+        self.message = _READ_MESSAGES.get(read_method, _CONTROL_FLOW_MESSAGE)
         self.is_control_flow = self.message != _READ_MESSAGES[".numpy()"]
 
 
@@ -81,8 +81,8 @@ class RecordedProgram:
 
     graph: fx.Graph
     inputs: Sequence[FxNode]
-    tensors: dict[FxNode, torch.Tensor]
-    names: Mapping[FxNode, str]
+    placeholder_tensors: dict[FxNode, torch.Tensor]
+    parameter_names: Mapping[FxNode, str]
 
     @property
     def outputs(self) -> Sequence[FxNode]:
@@ -98,17 +98,17 @@ class Recorder:
     `open_calls` returns the open calls. `find_decomposition` returns how to decompose an operator
     during recording. `constants` are copies of tensors that existed before the run or were created
     without an operator. `constant_reads` are the names of parameters and buffers whose values
-    Python has read. `made_constants`: some constants are not attributes of modules. `reads_text`:
-    Python formatted values that depend on the input, or asserted a condition on them.
-    `has_item_tensors`: x.item() returned a tensor.
+    Python has read. `has_created_constants`: some constants are not attributes of modules.
+    `has_formatted_input`: Python formatted values that depend on the input, or asserted a condition
+    on them. `has_item_tensors`: x.item() returned a tensor.
     """
 
     open_calls: OpenCalls
     find_decomposition: Callable[[Any], Decomposition | None]
     graph: fx.Graph = field(default_factory=fx.Graph)
     inputs: list[FxNode] = field(default_factory=list)
-    tensors: dict[FxNode, torch.Tensor] = field(default_factory=dict)
-    names: dict[FxNode, str] = field(default_factory=dict)
+    placeholder_tensors: dict[FxNode, torch.Tensor] = field(default_factory=dict)
+    parameter_names: dict[FxNode, str] = field(default_factory=dict)
     constant_reads: set[str] = field(default_factory=set)
     read_error: InputReadError | None = None
     constants: list[tuple[FxNode, torch.Tensor]] = field(default_factory=list)
@@ -117,15 +117,17 @@ class Recorder:
         self._memory = TensorMemory(self._add_call, self._add_constant)
         self.paused = False
         self.changed_model = False
-        self.reads_text = False
+        self.has_formatted_input = False
         self.has_item_tensors = False
-        self.made_constants = False
+        self.has_created_constants = False
         self._attributes: set[int] = set()
-        self._first: FxNode | None = None  # new placeholders are inserted before it
-        self._within: list[Any] = []  # stack of operators being decomposed
+        self._first_call_node: FxNode | None = None  # new placeholders are inserted before it
+        self._decomposing: list[Any] = []  # stack of operators being decomposed
         self._varying: list[FxNode] = []
-        self._own: dict[FxNode, torch.Tensor] = {}  # the model's tensors, and their original memory
-        self._places: dict[FxNode, torch.Tensor] = {}
+        self._model_tensors: dict[
+            FxNode, torch.Tensor
+        ] = {}  # the model's tensors, and their original memory
+        self._original_storage: dict[FxNode, torch.Tensor] = {}
 
     def add_input(self, name: str, tensor: torch.Tensor) -> FxNode:
         """Add the network's next input."""
@@ -135,9 +137,9 @@ class Recorder:
         self._memory.add(tensor, node)
         return node
 
-    def overwrite(self, tensor: torch.Tensor, node: FxNode) -> None:
+    def note_overwrite(self, tensor: torch.Tensor, node: FxNode) -> None:
         """Record that code which was not recorded has overwritten a tensor."""
-        self._memory.write(tensor, node)
+        self._memory.record_write(tensor, node)
 
     def note_alias(self, tensor: torch.Tensor) -> None:
         """Record that a call has returned this alias of a tensor."""
@@ -164,30 +166,30 @@ class Recorder:
             if self._memory.is_known(tensor):
                 continue
             node = self._placeholder(name.replace(".", "_"), tensor)
-            self.tensors[node], self.names[node] = tensor.detach(), name
+            self.placeholder_tensors[node], self.parameter_names[node] = tensor.detach(), name
             if tensor.layout is torch.strided:
-                self._own[node], self._places[node] = tensor, tensor.detach()
+                self._model_tensors[node], self._original_storage[node] = tensor, tensor.detach()
             node.meta |= {"varies": False, "parameters": frozenset([name])}
             self._memory.add(tensor, node)
 
-    def node(self, tensor: torch.Tensor) -> FxNode:
+    def current_node(self, tensor: torch.Tensor) -> FxNode:
         """The node that has a tensor's current values."""
-        found = self._memory.node(tensor)
-        return self._add_found_constant(tensor) if found is None else found
+        found = self._memory.current_node(tensor)
+        return self._add_unregistered_constant(tensor) if found is None else found
 
-    def program(self, outputs: Sequence[FxNode]) -> RecordedProgram:
+    def make_program(self, outputs: Sequence[FxNode]) -> RecordedProgram:
         """Return the recorded program with these outputs, without unused nodes."""
         self.graph.output(tuple(outputs))
         for node in reversed(self.graph.nodes):
             varies = node in self._varying
             if node.op == "call_function" and not node.users and not varies:
                 self.graph.erase_node(node)
-        tensors = dict(self.tensors)
+        tensors = dict(self.placeholder_tensors)
         for node in list(tensors):
-            if not node.users and node not in self.names:
+            if not node.users and node not in self.parameter_names:
                 del tensors[node]
                 self.graph.erase_node(node)
-        return RecordedProgram(self.graph, self.inputs, tensors, self.names)
+        return RecordedProgram(self.graph, self.inputs, tensors, self.parameter_names)
 
     @contextmanager
     def recording(self) -> Iterator[None]:
@@ -219,45 +221,45 @@ class Recorder:
                     table.clear()
                     table.update(content)
             with torch.no_grad():
-                for node, tensor in self._own.items():
-                    if tensor.data_ptr() != self._places[node].data_ptr():
-                        tensor.data, self.changed_model = self._places[node], True
+                for node, tensor in self._model_tensors.items():
+                    if tensor.data_ptr() != self._original_storage[node].data_ptr():
+                        tensor.data, self.changed_model = self._original_storage[node], True
                     if node.meta.get("kept"):
-                        tensor.copy_(self.tensors[node])
+                        tensor.copy_(self.placeholder_tensors[node])
                         self.changed_model = True
 
-    def check_read(self, tensors: Sequence[torch.Tensor], how: str) -> None:
+    def check_read(self, tensors: Sequence[torch.Tensor], read_method: str) -> None:
         """Check that Python may read the values of these tensors.
 
         Raises:
             InputReadError: If they depend on the input's values.
         """
         for tensor in tensors:
-            node = self.node(tensor)
+            node = self.current_node(tensor)
             if node.meta["varies"]:
-                if how == "item" and tensor.is_floating_point():
-                    how = "float"
-                self.read_error = InputReadError(how)
+                if read_method == "item" and tensor.is_floating_point():
+                    read_method = "float"
+                self.read_error = InputReadError(read_method)
                 raise self.read_error
             self.constant_reads |= node.meta["parameters"]
 
-    def note_text(self, tensor: torch.Tensor) -> None:
+    def note_formatting(self, tensor: torch.Tensor) -> None:
         """Note that Python formats a tensor's values, which may or may not affect control flow."""
-        node = self.node(tensor)
+        node = self.current_node(tensor)
         if node.meta["varies"]:
-            self.reads_text = True
+            self.has_formatted_input = True
         else:
             self.constant_reads |= node.meta["parameters"]
 
     def evaluate_assert(self, tensor: torch.Tensor) -> bool | None:
         """The truth value of an assert's condition if it depends on the input; else None."""
-        if not self.node(tensor).meta["varies"]:
+        if not self.current_node(tensor).meta["varies"]:
             return None
-        self.reads_text = True
+        self.has_formatted_input = True
         with unrecorded():
             return bool(tensor)
 
-    def call(self, mode: Any, function: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+    def record_call(self, mode: Any, function: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
         """Run an operator and record it."""
         tags = getattr(function, "tags", ())
         schema = getattr(function, "_schema", None)
@@ -277,7 +279,7 @@ class Recorder:
         if function in _INDEX_OPERATORS:
             args = self._without_masks(args)
         rule = self.find_decomposition(function)
-        if rule is not None and function not in self._within:
+        if rule is not None and function not in self._decomposing:
             found = self._decompose(mode, function, rule, args, kwargs)
             if found is not NotImplemented:
                 return found
@@ -306,7 +308,7 @@ class Recorder:
             return not (seeded or on_meta or name in _FILL_FUNCTIONS)
         if torch.Tag.dynamic_output_shape not in tags or function in _SELECT_OPERATORS:
             return False
-        if any(self.node(one).meta["varies"] for one in given):
+        if any(self.current_node(one).meta["varies"] for one in given):
             return False
         self.check_read(given, "a size")
         return True
@@ -318,7 +320,11 @@ class Recorder:
             return args
         found: list[torch.Tensor | None] = []
         for one in indices:
-            if one is None or one.dtype not in _MASKS or self.node(one).meta["varies"]:
+            if (
+                one is None
+                or one.dtype not in _MASK_DTYPES
+                or self.current_node(one).meta["varies"]
+            ):
                 found.append(one)
                 continue
             self.check_read([one], "a mask")
@@ -333,22 +339,22 @@ class Recorder:
         self, mode: Any, function: Any, rule: Decomposition, args: Any, kwargs: Mapping[str, Any]
     ) -> Any:
         """Run an operator's decomposition, which is recorded in its place."""
-        self._within.append(function)
+        self._decomposing.append(function)
         try:
             with mode:
                 return rule(*args, **kwargs)
         finally:
-            self._within.pop()
+            self._decomposing.pop()
 
-    def _track_outputs(self, made: FxNode, found: Any, given: Sequence[torch.Tensor]) -> None:
+    def _track_outputs(self, node: FxNode, outputs: Any, arguments: Sequence[torch.Tensor]) -> None:
         """Track an operator's outputs, some of which may be views of its arguments."""
-        if isinstance(found, torch.Tensor):
-            self._memory.add_result(found, made, given)
+        if isinstance(outputs, torch.Tensor):
+            self._memory.add_result(outputs, node, arguments)
             return
-        for at, one in enumerate(found if isinstance(found, list | tuple) else ()):
+        for at, one in enumerate(outputs if isinstance(outputs, list | tuple) else ()):
             if isinstance(one, torch.Tensor):
-                picked = self._add_call(operator.getitem, (made, at), {}, like=one)
-                self._memory.add_result(one, picked, given, at)
+                picked = self._add_call(operator.getitem, (node, at), {}, like=one)
+                self._memory.add_result(one, picked, arguments, at)
 
     def _record_write(
         self, function: Any, schema: Any, tags: Any, args: Any, kwargs: Mapping[str, Any]
@@ -398,35 +404,37 @@ class Recorder:
                 node = self._add_call(
                     torch.ops.aten.expand.default, (node, list(one.shape)), {}, like=like
                 )
-            self._memory.write(one, node)
+            self._memory.record_write(one, node)
         return found
 
     def _preserve_constant(self, tensor: torch.Tensor) -> None:
         """Copy a constant's values before the first write to it."""
         place = self._memory.base_node(tensor)
-        if place is not None and place in self.tensors and not place.meta.get("kept"):
-            self.tensors[place] = self.tensors[place].clone()
+        if place is not None and place in self.placeholder_tensors and not place.meta.get("kept"):
+            self.placeholder_tensors[place] = self.placeholder_tensors[place].clone()
             place.meta["kept"] = True
 
     def _to_nodes(self, tree: Any) -> Any:
         if isinstance(tree, torch.Tensor):
-            return self.node(tree)
+            return self.current_node(tree)
         if isinstance(tree, list | tuple):
             return type(tree)([self._to_nodes(one) for one in tree])
         if isinstance(tree, Mapping):
             return {name: self._to_nodes(one) for name, one in tree.items()}
         return tree
 
-    def _add_found_constant(self, tensor: torch.Tensor) -> FxNode:
+    def _add_unregistered_constant(self, tensor: torch.Tensor) -> FxNode:
         node = self._add_constant(tensor)
         self._memory.add(tensor, node)
         self.constants.append((node, tensor.detach().clone()))
-        self.made_constants = self.made_constants or id(tensor) not in self._attributes
+        self.has_created_constants = (
+            self.has_created_constants or id(tensor) not in self._attributes
+        )
         return node
 
     def _add_constant(self, tensor: torch.Tensor) -> FxNode:
         node = self._placeholder("constant", tensor)
-        self.tensors[node] = tensor.detach()
+        self.placeholder_tensors[node] = tensor.detach()
         node.meta |= {"varies": False, "parameters": frozenset()}
         return node
 
@@ -437,11 +445,13 @@ class Recorder:
         return any(seeded in getattr(node.target, "tags", ()) for node in self.graph.nodes)
 
     def _placeholder(self, name: str, tensor: torch.Tensor) -> FxNode:
-        before = self._first or next((n for n in self.graph.nodes if n.op != "placeholder"), None)
+        before = self._first_call_node or next(
+            (n for n in self.graph.nodes if n.op != "placeholder"), None
+        )
         if before is None:
             node = self.graph.placeholder(name)
         else:
-            self._first = before
+            self._first_call_node = before
             with self.graph.inserting_before(before):
                 node = self.graph.placeholder(name)
         node.meta |= {"val": _to_meta(tensor)}
@@ -457,8 +467,10 @@ class Recorder:
         node.meta = {
             "val": _to_meta(like),
             "nn_module_stack": self.open_calls(),
-            "lines": _lines(),
-            "called": str(self._within[0] if self._within else function).removeprefix("aten."),
+            "lines": _user_lines(),
+            "called": str(self._decomposing[0] if self._decomposing else function).removeprefix(
+                "aten."
+            ),
             "varies": _depends_on_input(function, tags, args, sources),
             "parameters": frozenset().union(*(one.meta["parameters"] for one in sources)),
         }
@@ -489,11 +501,11 @@ class _RecordingMode(SchemaCheckMode):
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        return self._recorder.call(self, function, args, kwargs or {})
+        return self._recorder.record_call(self, function, args, kwargs or {})
 
 
 # Methods that return values to Python without an operator.
-_TO_PYTHON = {
+_TO_PYTHON_METHODS = {
     "numpy": ".numpy()", "__array__": ".numpy()", "tolist": ".tolist()", "__dlpack__": "DLPack",
 }  # fmt: skip
 _READING_OPERATORS = frozenset((torch.ops.aten.is_nonzero.default, torch.ops.aten.item.default))
@@ -516,12 +528,12 @@ class _PythonReadMode(TorchFunctionMode):
         if self._recorder.paused:
             return function(*args, **(kwargs or {}))
         name = getattr(function, "__name__", "")
-        if name in _TO_PYTHON and args and isinstance(args[0], torch.Tensor):
+        if name in _TO_PYTHON_METHODS and args and isinstance(args[0], torch.Tensor):
             with torch._C.DisableTorchFunction():
-                self._recorder.check_read(args[:1], _TO_PYTHON[name])
+                self._recorder.check_read(args[:1], _TO_PYTHON_METHODS[name])
         elif name == "item" and isinstance(args[0], torch.Tensor) and args[0].numel() == 1:
             with torch._C.DisableTorchFunction():
-                if self._recorder.node(args[0]).meta["varies"]:
+                if self._recorder.current_node(args[0]).meta["varies"]:
                     item: Any = args[0].detach().reshape(())
                     if item.dtype is torch.bool:  # Python's True is 1: 1 - t.item() is a number
                         item = item.long()
@@ -532,7 +544,7 @@ class _PythonReadMode(TorchFunctionMode):
             return args[0].clone()
         elif name in ("__repr__", "__format__"):
             with torch._C.DisableTorchFunction():
-                self._recorder.note_text(args[0])
+                self._recorder.note_formatting(args[0])
             with torch._C.DisableTorchFunction(), unrecorded():
                 if name == "__repr__" and hasattr(args[0], "nbglcnn_is_item"):
                     return repr(args[0].item())
@@ -555,9 +567,9 @@ def unrecorded() -> Iterator[None]:
         _set_recording(included)
 
 
-def _set_recording(recorded: bool) -> None:
+def _set_recording(is_enabled: bool) -> None:
     """Set whether this thread's operators reach the recording mode."""
-    torch._C._dispatch_tls_set_dispatch_key_included(torch._C.DispatchKey.PreDispatch, recorded)
+    torch._C._dispatch_tls_set_dispatch_key_included(torch._C.DispatchKey.PreDispatch, is_enabled)
 
 
 def _to_meta(value: Any) -> Any:
@@ -573,7 +585,7 @@ def _to_meta(value: Any) -> Any:
     return value
 
 
-def _lines() -> list[tuple[str, int]]:
+def _user_lines() -> list[tuple[str, int]]:
     """The running lines of the user's code, innermost last."""
     found = []
     frame = sys._getframe(2)
@@ -606,9 +618,9 @@ _INDEX_OPERATORS = frozenset(
     )
 )
 _SELECT_OPERATORS = frozenset((*_INDEX_OPERATORS, torch.ops.aten.masked_select.default))
-_MASKS = (torch.bool, torch.uint8)
+_MASK_DTYPES = (torch.bool, torch.uint8)
 # Operators that use only the shape or dtype of this argument, not its values.
-_SHAPE_ONLY_ARGUMENT = {
+_SHAPE_ONLY_ARGUMENT_INDEX = {
     **dict.fromkeys(("zeros_like", "ones_like", "full_like", "empty_like"), 0),
     **dict.fromkeys(("new_zeros", "new_ones", "new_full", "new_empty"), 0),
     **dict.fromkeys(("type_as", "view_as", "reshape_as", "expand_as"), 1),
@@ -627,8 +639,8 @@ def _depends_on_input(function: Any, tags: Any, args: Any, sources: Sequence[FxN
     ):
         return True
     shown = (
-        args[_SHAPE_ONLY_ARGUMENT[name]]
-        if name in _SHAPE_ONLY_ARGUMENT and _SHAPE_ONLY_ARGUMENT[name] < len(args)
+        args[_SHAPE_ONLY_ARGUMENT_INDEX[name]]
+        if name in _SHAPE_ONLY_ARGUMENT_INDEX and _SHAPE_ONLY_ARGUMENT_INDEX[name] < len(args)
         else None
     )
     return any(one.meta["varies"] for one in sources if one is not shown)
@@ -660,16 +672,16 @@ def _is_out(argument: Any) -> bool:
 
 
 def _functionalize(
-    function: Any, schema: Any, named: Mapping[str, Any]
+    function: Any, schema: Any, arguments: Mapping[str, Any]
 ) -> tuple[Any, tuple[tuple[Any, ...], dict[str, Any]]]:
     """The out-of-place operator and its arguments."""
     aten = torch.ops.aten
     if function is aten.fill_.Scalar:
-        return aten.full_like.default, ((named["self"], named["value"]), {})
+        return aten.full_like.default, ((arguments["self"], arguments["value"]), {})
     if function is aten.zero_.default:
-        return aten.zeros_like.default, ((named["self"],), {})
+        return aten.zeros_like.default, ((arguments["self"],), {})
     if function is aten.copy_.default:
-        return aten._to_copy.default, ((named["src"],), {"dtype": named["self"].dtype})
+        return aten._to_copy.default, ((arguments["src"],), {"dtype": arguments["self"].dtype})
     plain = _out_of_place(function)
     if plain is None and torch.Tag.nondeterministic_seeded in function.tags:
         plain = function  # random operators are refused later by name
@@ -680,15 +692,15 @@ def _functionalize(
         )
     mine = [one.name for one in schema.arguments if not _is_out(one)]
     names = [one.name for one in plain._schema.arguments]  # dropout: `input`, dropout_: `self`
-    own = {n: named[own] for n, own in zip(names, mine, strict=True) if own in named}
+    own = {n: arguments[own] for n, own in zip(names, mine, strict=True) if own in arguments}
     return plain, bind_by_position(plain, own)
 
 
 def bind_by_position(
-    function: Any, named: Mapping[str, Any], args: Sequence[Any] = ()
+    function: Any, named_arguments: Mapping[str, Any], args: Sequence[Any] = ()
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Bind arguments as the dispatcher does: by position where possible, the others by name."""
-    placed, kwargs = [*args], dict(named)
+    placed, kwargs = [*args], dict(named_arguments)
     for one in function._schema.arguments[len(placed) :]:
         if one.kwarg_only or one.name not in kwargs:
             break
@@ -696,10 +708,12 @@ def bind_by_position(
     return tuple(placed), kwargs
 
 
-def _infer_result(plain: Any, own: tuple[Any, Any], written: Sequence[torch.Tensor]) -> Any:
+def _infer_result(
+    operator_overload: Any, arguments: tuple[Any, Any], written: Sequence[torch.Tensor]
+) -> Any:
     """The result as meta tensors; like the written tensors if the operator has no meta kernel."""
-    args, kwargs = _to_meta(own)
+    args, kwargs = _to_meta(arguments)
     try:
-        return plain(*args, **kwargs)
+        return operator_overload(*args, **kwargs)
     except Exception:
         return _to_meta(written[0] if len(written) == 1 else list(written))

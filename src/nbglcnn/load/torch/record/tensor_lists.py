@@ -65,9 +65,9 @@ def _leaves(data: Any) -> Iterator[Any]:
         yield data
 
 
-def _is_tensor(one: Any) -> bool:
-    return isinstance(one, torch.Tensor)
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
 
 
-def _dtype(one: Any) -> torch.dtype:
-    return one.dtype if isinstance(one, torch.Tensor) else torch.tensor(one).dtype
+def _dtype(value: Any) -> torch.dtype:
+    return value.dtype if isinstance(value, torch.Tensor) else torch.tensor(value).dtype

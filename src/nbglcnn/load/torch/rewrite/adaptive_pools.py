@@ -75,7 +75,7 @@ def expand_adaptive_pools(program: Any) -> Any:
     return program.run_decompositions(rules)
 
 
-def _by_slices(x: Any, output_size: Sequence[int], join: Callable[..., Any]) -> Any:
+def _by_slices(x: Any, output_size: Sequence[int], reduce_window: Callable[..., Any]) -> Any:
     """Pool windows from floor(i·n/m) to ceil((i+1)·n/m), one dimension at a time."""
     import torch
 
@@ -86,7 +86,7 @@ def _by_slices(x: Any, output_size: Sequence[int], join: Callable[..., Any]) -> 
             x.narrow(dim, i * size // parts, -(-(i + 1) * size // parts) - i * size // parts)
             for i in range(parts)
         ]
-        x = torch.cat([join(window, dim, keepdim=True) for window in windows], dim)
+        x = torch.cat([reduce_window(window, dim, keepdim=True) for window in windows], dim)
     return x
 
 
@@ -99,18 +99,18 @@ class _PoolRewriter:
         self.shape = [int(n) for n in self.x.meta["val"].shape]
         found = node.meta["val"]
         self.values = found[0] if isinstance(found, (tuple, list)) else found
-        self.places = [int(n) for n in self.values.shape][-rank:]
+        self.output_size = [int(n) for n in self.values.shape][-rank:]
         self.spatial = self.shape[-rank:]
 
     @property
     def is_global(self) -> bool:
         """Whether the output has size 1: each window is the whole map."""
-        return set(self.places) == {1}
+        return set(self.output_size) == {1}
 
     @property
-    def is_even(self) -> bool:
+    def has_equal_windows(self) -> bool:
         """Whether equal adjacent windows of at most MAX_WINDOW_AREA pixels tile the map."""
-        pairs = list(zip(self.spatial, self.places, strict=True))
+        pairs = list(zip(self.spatial, self.output_size, strict=True))
         return (
             all(n % m == 0 for n, m in pairs) and prod(n // m for n, m in pairs) <= MAX_WINDOW_AREA
         )
@@ -119,10 +119,10 @@ class _PoolRewriter:
         """Rewrite an average pool; even ones only in 3-D (as avg_pool3d)."""
         import torch
 
-        if self.is_global or (self.is_even and self.rank < 3):
+        if self.is_global or (self.has_equal_windows and self.rank < 3):
             return
-        if self.is_even:
-            sizes = [n // m for n, m in zip(self.spatial, self.places, strict=True)]
+        if self.has_equal_windows:
+            sizes = [n // m for n, m in zip(self.spatial, self.output_size, strict=True)]
             made = self.graph.call_function(
                 torch.ops.aten.avg_pool3d.default, (self.x, sizes, sizes)
             )
@@ -139,10 +139,10 @@ class _PoolRewriter:
             made = self._add_adaptive_pool("AdaptiveMaxPool", 2)
         elif self.is_global:
             made = self._add_pool("", "GlobalMaxPool", {}, [FLOAT], (1,) * self.rank)
-        elif self.is_even:
-            sizes = [n // m for n, m in zip(self.spatial, self.places, strict=True)]
+        elif self.has_equal_windows:
+            sizes = [n // m for n, m in zip(self.spatial, self.output_size, strict=True)]
             window = {"kernel_shape": sizes, "strides": sizes}
-            made = self._add_pool("", "MaxPool", window, [FLOAT], self.places)
+            made = self._add_pool("", "MaxPool", window, [FLOAT], self.output_size)
         else:
             made = self._add_adaptive_pool("AdaptiveMaxPool", 1)
         for user in list(self.node.users):
@@ -152,9 +152,11 @@ class _PoolRewriter:
                 self.graph.erase_node(user)
         self.graph.erase_node(self.node)
 
-    def _add_adaptive_pool(self, name: str, outputs: int) -> list[Any]:
-        given = {"output_size": self.places}
-        return self._add_pool(CUSTOM_DOMAIN, name, given, [FLOAT, INT64][:outputs], self.places)
+    def _add_adaptive_pool(self, name: str, output_count: int) -> list[Any]:
+        given = {"output_size": self.output_size}
+        return self._add_pool(
+            CUSTOM_DOMAIN, name, given, [FLOAT, INT64][:output_count], self.output_size
+        )
 
     def _add_pool(
         self,
@@ -162,7 +164,7 @@ class _PoolRewriter:
         name: str,
         attributes: dict[str, list[int]],
         types: list[int],
-        places: Sequence[int],
+        output_size: Sequence[int],
     ) -> list[Any]:
         """The outputs of an ONNX or custom pool node, with a batch axis added if missing."""
         import torch
@@ -172,8 +174,8 @@ class _PoolRewriter:
         if alone:
             x = self._call(aten.unsqueeze.default, (x, 0), [1, *shape], x.meta["val"].dtype)
             shape = [1, *shape]
-        made_shape = [*shape[:2], *places]
-        made = symbolic(
+        made_shape = [*shape[:2], *output_size]
+        made = insert_symbolic_node(
             self.graph, domain, name, [x], attributes, types, [made_shape] * len(types),
             node=self.node,
         )  # fmt: skip
@@ -199,13 +201,13 @@ class _PoolRewriter:
     def _empty(self, shape: Sequence[int], dtype: Any) -> Any:
         return self.values.new_empty(tuple(shape), dtype=dtype)
 
-    def _replace_node(self, node: Any, made: Any, value: Any) -> None:
-        made.meta = {**node.meta, "val": value}
-        node.replace_all_uses_with(made)
+    def _replace_node(self, node: Any, replacement: Any, value: Any) -> None:
+        replacement.meta = {**node.meta, "val": value}
+        node.replace_all_uses_with(replacement)
         self.graph.erase_node(node)
 
 
-def symbolic(
+def insert_symbolic_node(
     graph: Any,
     domain: str,
     name: str,

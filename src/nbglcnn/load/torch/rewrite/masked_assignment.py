@@ -25,7 +25,9 @@ class _MaskedElements:
 
 def has_masks(program: Any) -> bool:
     """Whether the program has an assignment under a boolean mask."""
-    return any(_name(node) == "index_put" and _mask(node) for node in _nodes(program))
+    return any(
+        _aten_name(node) == "index_put" and _find_mask(node) for node in _call_nodes(program)
+    )
 
 
 def masks_to_where(program: Any) -> None:
@@ -35,9 +37,9 @@ def masks_to_where(program: Any) -> None:
     for node in list(graph.nodes):
         if node.op != "call_function":
             continue
-        if _name(node) == "index" and (found := _mask(node)):
+        if _aten_name(node) == "index" and (found := _find_mask(node)):
             selected[node] = _MaskedElements(found[0], node.args[0], found[1])
-        elif _name(node) == "index_put" and (found := _mask(node)):
+        elif _aten_name(node) == "index_put" and (found := _find_mask(node)):
             _replace_by_where(program, node, *found, selected)
         elif any(source in selected for source in node.all_input_nodes):
             one = _compute_everywhere(graph, node, selected)
@@ -46,18 +48,18 @@ def masks_to_where(program: Any) -> None:
     graph.eliminate_dead_code()  # removes selections that are no longer used
 
 
-def _nodes(program: Any) -> Any:
+def _call_nodes(program: Any) -> Any:
     return (node for node in program.graph.nodes if node.op == "call_function")
 
 
-def _name(node: Any) -> str:
+def _aten_name(node: Any) -> str:
     """The bare name of an ATen operator, such as index_put; "" for other operators."""
     schema = getattr(node.target, "_schema", None)
     domain, _, name = str(schema.name).partition("::") if schema else ("", "", "")
     return name if domain == "aten" else ""
 
 
-def _mask(node: Any) -> tuple[Any, int] | None:
+def _find_mask(node: Any) -> tuple[Any, int] | None:
     """The only boolean mask in a node's indices, and how many dimensions follow it; else None."""
     import torch
 
@@ -167,7 +169,7 @@ def refuse_dynamic_sizes(program: Any) -> None:
             map(_depends_on_input, _size_sources(node))
         ):
             refusal = UnsupportedOperator(
-                f"{describe_module(node)}{line_of_node(node)}: the size of {_name(node)}'s "
+                f"{describe_module(node)}{line_of_node(node)}: the size of {_aten_name(node)}'s "
                 "result depends on the input's values, so it has no fixed graph. Write "
                 "torch.where with both results, or a sum over all elements with a mask: (x * "
                 "mask).sum()"
@@ -178,9 +180,9 @@ def refuse_dynamic_sizes(program: Any) -> None:
 
 def _size_sources(node: Any) -> list[Any]:
     """The nodes that determine the size of an operator's result."""
-    if _name(node) == "index":
+    if _aten_name(node) == "index":
         return [one for one in node.args[1] if one is not None and _is_mask(one)]
-    if _name(node) == "masked_select":
+    if _aten_name(node) == "masked_select":
         return [node.args[1]]
     return list(node.all_input_nodes)
 

@@ -9,7 +9,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nbglcnn.load.torch.rewrite.adaptive_pools import symbolic
+from nbglcnn.load.torch.rewrite.adaptive_pools import insert_symbolic_node
 
 FLOAT, INT64 = 1, 7  # TensorProto types
 
@@ -30,23 +30,25 @@ def rewrite_max_unpools(program: Any) -> None:
         pool = indices.args[0] if indices.target is operator.getitem else None
         if pool is None or pool.target is not unpools[node.target]:
             continue
-        given = dict(zip(_POOL, pool.args, strict=False)) | dict(pool.kwargs)
+        given = dict(zip(_POOL_ARGUMENT_NAMES, pool.args, strict=False)) | dict(pool.kwargs)
         pooled = given["input"]
-        window = _window(given, tuple(pooled.meta["val"].shape), tuple(size), len(size))
+        window = _tiling_pool_attributes(
+            given, tuple(pooled.meta["val"].shape), tuple(size), len(size)
+        )
         if window is None or x.meta["val"].dtype != torch.float32:
             continue
         graph = program.graph
         with graph.inserting_before(node):
             # PyTorch's indices count within one map, ONNX's within the whole tensor.
             shapes = [list(pool.meta["val"][0].shape)] * 2
-            both = symbolic(
+            both = insert_symbolic_node(
                 graph, "", "MaxPool", [pooled], window, [FLOAT, INT64], shapes, node=pool
             )
             both.meta = {**node.meta, "val": list(pool.meta["val"])}
             places = graph.call_function(operator.getitem, (both, 1))
             places.meta = {**node.meta, "val": pool.meta["val"][1]}
             shape = [list(node.meta["val"].shape)]
-            result = symbolic(
+            result = insert_symbolic_node(
                 graph, "", "MaxUnpool", [x, places], window, [FLOAT], shape, node=node
             )
             result.meta = dict(node.meta)
@@ -54,24 +56,24 @@ def rewrite_max_unpools(program: Any) -> None:
         graph.erase_node(node)
 
 
-_POOL = ("input", "kernel_size", "stride", "padding", "dilation", "ceil_mode")
+_POOL_ARGUMENT_NAMES = ("input", "kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
 
-def _window(
-    given: Mapping[str, Any], shape: Sequence[int], size: Sequence[int], rank: int
+def _tiling_pool_attributes(
+    arguments: Mapping[str, Any], shape: Sequence[int], spatial_size: Sequence[int], rank: int
 ) -> dict[str, list[int]] | None:
     """ONNX attributes of a pool; None unless its windows tile the map without overlap or gap."""
 
     def each(name: str, otherwise: Sequence[int]) -> list[int]:
-        values = list(given.get(name) or otherwise)
+        values = list(arguments.get(name) or otherwise)
         return values * rank if len(values) == 1 else values
 
-    if given.get("ceil_mode") or set(each("dilation", [1])) != {1} or len(shape) != rank + 2:
+    if arguments.get("ceil_mode") or set(each("dilation", [1])) != {1} or len(shape) != rank + 2:
         return None
     kernel = each("kernel_size", [])
     strides, pads = each("stride", kernel), each("padding", [0])
-    if strides != kernel or any(pads) or list(shape[2:]) != list(size):
+    if strides != kernel or any(pads) or list(shape[2:]) != list(spatial_size):
         return None
-    if any(length % step for length, step in zip(size, kernel, strict=True)):
+    if any(length % step for length, step in zip(spatial_size, kernel, strict=True)):
         return None
     return {"kernel_shape": kernel, "strides": strides, "pads": [0] * 2 * rank}

@@ -20,7 +20,7 @@ def apply_divisor_override(program: Any) -> None:
     for node in list(program.graph.nodes):
         if node.op != "call_function" or node.target not in pools:
             continue
-        arguments = dict(zip(_POOL, node.args, strict=False)) | dict(node.kwargs)
+        arguments = dict(zip(_AVG_POOL_ARGUMENTS, node.args, strict=False)) | dict(node.kwargs)
         divisor = arguments.pop("divisor_override", None)
         if divisor is None:
             continue
@@ -36,7 +36,7 @@ def apply_divisor_override(program: Any) -> None:
             area *= length
         arguments["count_include_pad"] = True
         node.args = (arguments.pop("input"), arguments.pop("kernel_size"))
-        node.kwargs = {n: arguments[n] for n in _POOL if n in arguments}
+        node.kwargs = {n: arguments[n] for n in _AVG_POOL_ARGUMENTS if n in arguments}
         with program.graph.inserting_after(node):
             scaled = program.graph.call_function(aten.mul.Tensor, (node, area / divisor))
         scaled.meta = dict(node.meta)
@@ -59,14 +59,14 @@ def unify_clamp_types(program: Any) -> None:
         node.kwargs = {n: float(v) if type(v) is int else v for n, v in node.kwargs.items()}
 
 
-_POOL = (
+_AVG_POOL_ARGUMENTS = (
     *("input", "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"),
     "divisor_override",
 )
 
 
-def _refusal(node: Any, words: str) -> UnsupportedOperator:
-    refusal = UnsupportedOperator(words)
+def _refusal(node: Any, message: str) -> UnsupportedOperator:
+    refusal = UnsupportedOperator(message)
     refusal.module = module_path(node)
     return refusal
 
@@ -99,7 +99,7 @@ def make_attention_4d(program: Any) -> None:
                 spread = graph.call_function(aten.expand.default, (mask, whole))
                 spread.meta = {**node.meta, "val": mask.meta["val"].expand(whole)}
                 mask = reshaped(spread, [*examples, *whole[-2:]])
-            given = dict(node.kwargs) | dict(zip(_ATTENTION, others, strict=False))
+            given = dict(node.kwargs) | dict(zip(_ATTENTION_ARGUMENTS, others, strict=False))
             given |= {"attn_mask": mask} if mask is not None else {}
             attended = graph.call_function(node.target, (q, k, v), given)
             width = v.meta["val"].shape[-1]
@@ -111,7 +111,7 @@ def make_attention_4d(program: Any) -> None:
         graph.erase_node(node)
 
 
-_ATTENTION = ("attn_mask", "dropout_p", "is_causal")
+_ATTENTION_ARGUMENTS = ("attn_mask", "dropout_p", "is_causal")
 
 
 def list_all_dims(program: Any) -> None:
@@ -127,7 +127,7 @@ def list_all_dims(program: Any) -> None:
                 node.args = (node.args[0], every, *node.args[2:])
 
 
-def remove_idle_squeezes(program: Any) -> None:
+def remove_ignored_squeezes(program: Any) -> None:
     """Drop squeezed dimensions other than 1: PyTorch ignores them, ONNX's Squeeze rejects them."""
     import torch
 
@@ -154,7 +154,7 @@ def promote_types(program: Any) -> None:
     from torch.onnx._internal.fx import type_utils
     from torch.onnx._internal.fx.passes import type_promotion
 
-    table = _promotions()
+    table = _type_promotion_table()
 
     def value(one: Any) -> Any:
         return one.meta["val"] if isinstance(one, torch.fx.Node) else one
@@ -236,7 +236,7 @@ def _is_operator(node: Any) -> bool:
 
 
 @cache
-def _promotions() -> Any:
+def _type_promotion_table() -> Any:
     from torch.onnx._internal.fx.passes.type_promotion import TypePromotionTable
 
     return TypePromotionTable()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from nbglcnn.load.module_keys import ModuleCall
 from nbglcnn.load.torch.record.active_dropout import refuse_dropouts, refuse_new_layers
-from nbglcnn.load.torch.record.aliasing import remove_idle_aliases
+from nbglcnn.load.torch.record.aliasing import remove_unneeded_aliases
 from nbglcnn.load.torch.record.recorder import RecordedProgram, Recorder
 from nbglcnn.load.torch.rewrite.adaptive_pools import rewrite_adaptive_pools
 from nbglcnn.load.torch.rewrite.masked_assignment import (
@@ -20,7 +20,7 @@ from nbglcnn.load.torch.rewrite.onnxscript_fixes import (
     list_all_dims,
     make_attention_4d,
     promote_types,
-    remove_idle_squeezes,
+    remove_ignored_squeezes,
     unify_clamp_types,
 )
 from nbglcnn.load.torch.translate.decompositions import find_decomposition
@@ -29,18 +29,20 @@ if TYPE_CHECKING:
     import torch
 
 
-def rewrite_program(program: RecordedProgram, twin: torch.nn.Module, root: ModuleCall) -> None:
+def rewrite_program(
+    program: RecordedProgram, model_copy: torch.nn.Module, root: ModuleCall
+) -> None:
     """Rewrite a program with operators that can be translated.
 
-    `twin` is the copy that ran and `root` its call tree.
+    `model_copy` is the copy that ran and `root` its call tree.
 
     Raises:
         UnsupportedModel: If an operator has no fixed result, or no fixed size.
     """
-    remove_idle_aliases(program, root)
+    remove_unneeded_aliases(program, root)
     if has_masks(program):
         masks_to_where(program)
-    refuse_dropouts(program, twin)
+    refuse_dropouts(program, model_copy)
     refuse_new_layers(program)
     refuse_dynamic_sizes(program)
     rewrite_adaptive_pools(program)
@@ -50,7 +52,7 @@ def rewrite_program(program: RecordedProgram, twin: torch.nn.Module, root: Modul
     rewrite_max_unpools(program)
     _decompose_operators(program)
     list_all_dims(program)
-    remove_idle_squeezes(program)
+    remove_ignored_squeezes(program)
     promote_types(program)
 
 
@@ -72,14 +74,14 @@ def _decompose_operators(program: RecordedProgram) -> None:
             found = rule(*args, **kwargs)
         if found is NotImplemented:
             continue
-        part = recorder.program([recorder.node(found)])
+        part = recorder.make_program([recorder.current_node(found)])
         same = dict(zip(part.inputs, sources, strict=True))
-        for one, tensor in part.tensors.items():
+        for one, tensor in part.placeholder_tensors.items():
             first = next(iter(graph.nodes))
             with graph.inserting_before(first):
                 same[one] = graph.placeholder(one.name)
             same[one].meta = dict(one.meta)
-            program.tensors[same[one]] = tensor
+            program.placeholder_tensors[same[one]] = tensor
         with graph.inserting_before(node):
             for one in part.graph.nodes:
                 if one.op == "call_function":

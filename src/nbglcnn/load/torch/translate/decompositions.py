@@ -303,9 +303,9 @@ def _distances(
     return differences.pow(p).sum(-1).pow(1 / p)
 
 
-def _for_integers(of_integers: Callable[..., Any]) -> Callable[..., Any]:
+def _for_integers(decompose: Callable[..., Any]) -> Callable[..., Any]:
     """ONNX has the operator for floats only; for integers PyTorch's result is trivial."""
-    return lambda x: NotImplemented if x.is_floating_point() or x.is_complex() else of_integers(x)
+    return lambda x: NotImplemented if x.is_floating_point() or x.is_complex() else decompose(x)
 
 
 def _clamp(x: torch.Tensor, low: Any = None, high: Any = None) -> Any:
@@ -428,12 +428,12 @@ def _index_reduce(
     return x.scatter_reduce(dim, whole, source, reduce, include_self=include_self)
 
 
-def _choose_non_nan(first: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The operand that is not NaN, else by `first`; for equal ones `a` gets the whole gradient."""
+def _choose_non_nan(prefers_first: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The operand that isn't NaN, else by `prefers_first`; of equal ones `a` gets the gradient."""
     import torch
 
     a, b = (one.to(torch.result_type(a, b)) for one in (a, b))
-    chosen = first(a, b)
+    chosen = prefers_first(a, b)
     return torch.where(chosen | b.isnan() if b.is_floating_point() else chosen, a, b)
 
 

@@ -38,7 +38,7 @@ def exporter_translations() -> Mapping[Any, Callable[..., Any]]:
 
 
 # The axes to add for torch.atleast_1d, 2d and 3d, by a tensor's number of dimensions.
-_AT_LEAST: Mapping[int, Sequence[Sequence[int]]] = {
+_AT_LEAST_AXES: Mapping[int, Sequence[Sequence[int]]] = {
     1: ([0],),
     2: ([0, 1], [0]),
     3: ([0, 1, 2], [0, 2], [2]),
@@ -61,13 +61,13 @@ def _stacks() -> Mapping[Any, Callable[..., Any]]:
         return opset18.Concat(*made, axis=axis)
 
     def hstack(tensors: Sequence[Any]) -> Any:
-        return joined(tensors, _AT_LEAST[1], int(len(tensors[0].shape) > 1))
+        return joined(tensors, _AT_LEAST_AXES[1], int(len(tensors[0].shape) > 1))
 
     def vstack(tensors: Sequence[Any]) -> Any:
-        return joined(tensors, _AT_LEAST[2], 0)
+        return joined(tensors, _AT_LEAST_AXES[2], 0)
 
     def dstack(tensors: Sequence[Any]) -> Any:
-        return joined(tensors, _AT_LEAST[3], 2)
+        return joined(tensors, _AT_LEAST_AXES[3], 2)
 
     def column_stack(tensors: Sequence[Any]) -> Any:
         return joined(tensors, ([0, 1], [1]), 1)

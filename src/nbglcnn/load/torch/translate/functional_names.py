@@ -64,11 +64,11 @@ class FunctionalName:
 
 
 def functional_names(
-    nodes: Iterable[tuple[OnnxNode, Any]], names: Mapping[int, str]
+    nodes: Iterable[tuple[OnnxNode, Any]], name_by_id: Mapping[int, str]
 ) -> list[FunctionalName]:
     """A name for each ONNX node, given with the recorded node that it implements.
 
-    `names` are the GraphDraft's value names, by id() of the ONNX value.
+    `name_by_id` are the GraphDraft's value names, by id() of the ONNX value.
     """
     found: list[FunctionalName] = []
     text_by_node: dict[Any, str] = {}  # names by recorded node
@@ -78,19 +78,19 @@ def functional_names(
         if recorded not in text_by_node:
             text_by_node[recorded] = _operator_text(recorded, text_by_node, products)
         own = {}
-        for value in (one for one in node.outputs if id(one) in names):
+        for value in (one for one in node.outputs if id(one) in name_by_id):
             piece = given[recorded, node.op]
             given[recorded, node.op] += 1
             if value.name == recorded.name:
-                own[names[id(value)]] = text_by_node[recorded]
+                own[name_by_id[id(value)]] = text_by_node[recorded]
             elif len(node.outputs) > 1 or value.name.startswith(GETITEM):
-                own[names[id(value)]] = f"{text_by_node[recorded]}[{piece}]"
+                own[name_by_id[id(value)]] = f"{text_by_node[recorded]}[{piece}]"
         found.append(FunctionalName(text_by_node[recorded], own))
     return found
 
 
 def _operator_text(
-    node: Any, text_by_node: Mapping[Any, str], products: Counter[tuple[str, ...]]
+    node: Any, text_by_node: Mapping[Any, str], matmul_counts: Counter[tuple[str, ...]]
 ) -> str:
     if node.target is operator.getitem and node.args[0] in text_by_node:
         return f"{text_by_node[node.args[0]]}[{node.args[1]}]"
@@ -106,7 +106,7 @@ def _operator_text(
     word: str = "interpolate" if "upsample_" in name else COMMON_NAMES.get(bare, bare)
     lines = user_lines(node)
     if word == "matmul" and lines:
-        return _product(lines, products) or word
+        return _find_matmul_text(lines, matmul_counts) or word
     if word in SOURCE_SPELLINGS and lines:
         called = re.findall(r"\b(\w+)\(", lines[-1][2])
         return next(
@@ -115,19 +115,21 @@ def _operator_text(
     return word
 
 
-def _product(lines: list[tuple[str, int, str]], products: Counter[tuple[str, ...]]) -> str:
+def _find_matmul_text(
+    lines: list[tuple[str, int, str]], matmul_counts: Counter[tuple[str, ...]]
+) -> str:
     """`q @ k.T` if the source line has it; several products in a line are matched in order."""
-    written = _products(lines[-1][2])
+    written = _parse_matmuls(lines[-1][2])
     if not written:
         return ""
     place = tuple(f"{file}:{number}" for file, number, _ in lines)
-    turn = products[place]
-    products[place] += 1
+    turn = matmul_counts[place]
+    matmul_counts[place] += 1
     return written[turn % len(written)]
 
 
 @cache
-def _products(line: str) -> tuple[str, ...]:
+def _parse_matmuls(line: str) -> tuple[str, ...]:
     """All matrix products of a line in order of computation; "" for one without short names."""
     try:
         tree = ast.parse(line.strip())
@@ -140,15 +142,15 @@ def _products(line: str) -> tuple[str, ...]:
             visit(child)
         match node:
             case ast.BinOp(left=left, op=ast.MatMult(), right=right):
-                found.append(_product_text(left, right))
+                found.append(_format_matmul(left, right))
             case ast.Call(func=ast.Attribute(attr="matmul" | "bmm"), args=[left, right]):
-                found.append(_product_text(left, right))
+                found.append(_format_matmul(left, right))
 
     visit(tree)
     return tuple(found)
 
 
-def _product_text(left: ast.expr, right: ast.expr) -> str:
+def _format_matmul(left: ast.expr, right: ast.expr) -> str:
     a, b = _operand(left), _operand(right)
     return f"{a} @ {b}" if a and b else ""
 

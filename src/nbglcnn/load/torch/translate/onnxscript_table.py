@@ -12,15 +12,15 @@ from threading import get_ident
 from types import SimpleNamespace
 from typing import Any
 
-_Pending = dict[int, Callable[[Any], None]]
+_DeferredParsers = dict[int, Callable[[Any], None]]
 
 
-def build_table(build: Callable[..., Any], opset_version: int) -> tuple[Any, _Pending]:
+def build_table(build: Callable[..., Any], opset_version: int) -> tuple[Any, _DeferredParsers]:
     """Return the table, and its deferred parsing steps by the id of their entry.
 
     The parsing of function parameters from type annotations takes most of the time.
     """
-    pending: _Pending = {}
+    pending: _DeferredParsers = {}
     with ExitStack() as undo:
         try:
             for replaced in _defer_parsing(pending):
@@ -30,7 +30,7 @@ def build_table(build: Callable[..., Any], opset_version: int) -> tuple[Any, _Pe
         return build(opset_version=opset_version), pending
 
 
-def _defer_parsing(pending: _Pending) -> Iterator[AbstractContextManager[None]]:
+def _defer_parsing(pending: _DeferredParsers) -> Iterator[AbstractContextManager[None]]:
     """Patches that make this thread defer the parsing of functions to `pending`."""
     from onnxscript.values import TracedOnnxFunction
     from torch.onnx._internal.exporter._registration import OnnxDecompMeta

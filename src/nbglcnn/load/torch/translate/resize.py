@@ -69,7 +69,7 @@ def _nearest(
     scale_factors: Optional[Sequence[float]],  # noqa: UP045
 ) -> Any:
     """One Resize if ONNX selects the same pixels as PyTorch, else a Gather for each axis."""
-    onnx = _onnx()
+    onnx = _onnxscript_opset()
     axes = _axes(x, output_size, scale_factors)
     chosen = [_nearest_indices(axis) for axis in axes]
     if all(np.array_equal(c, _onnx_nearest_indices(a)) for c, a in zip(chosen, axes, strict=True)):
@@ -140,18 +140,18 @@ def _linear_or_cubic(mode: str, **attributes: Any) -> Callable[..., Any]:
         if align_corners or all(axis.factor is None for axis in axes):
             return _resize_to_lengths(x, [axis.output_length for axis in axes], **given)
         copied = mode == "linear" and not antialias
-        return _resize_by_factors(x, [_factor(axis, copied) for axis in axes], **given)
+        return _resize_by_factors(x, [_onnx_scale_factor(axis, copied) for axis in axes], **given)
 
     return translation
 
 
-def _factor(axis: _ResizeAxis, copied: bool) -> float:
+def _onnx_scale_factor(axis: _ResizeAxis, is_copied: bool) -> float:
     """The float32 scale factor for which ONNX computes PyTorch's output length.
 
-    `copied`: a linear mode copies an axis of unchanged length, whatever the factor.
+    `is_copied`: a linear mode copies an axis of unchanged length, whatever the factor.
     """
     assert axis.factor is not None
-    if copied and axis.input_length == axis.output_length:
+    if is_copied and axis.input_length == axis.output_length:
         return 1.0
     before, factor = np.float32(axis.input_length), np.float32(axis.factor)
     for _ in range(4):
@@ -165,7 +165,7 @@ def _factor(axis: _ResizeAxis, copied: bool) -> float:
     )
 
 
-def _onnx() -> Any:
+def _onnxscript_opset() -> Any:
     """The operators of onnxscript; calling one during translation creates a node."""
     from onnxscript import opset18
 
@@ -173,13 +173,13 @@ def _onnx() -> Any:
 
 
 def _resize_to_lengths(x: Any, lengths: Sequence[int], **attributes: Any) -> Any:
-    onnx = _onnx()
+    onnx = _onnxscript_opset()
     kept = [int(length) for length in x.shape[:2]]
     sizes = onnx.Constant(value_ints=[*kept, *lengths])
     return onnx.Resize(x, None, None, sizes, **attributes)
 
 
 def _resize_by_factors(x: Any, factors: Sequence[float], **attributes: Any) -> Any:
-    onnx = _onnx()
+    onnx = _onnxscript_opset()
     scales = onnx.Constant(value_floats=[1.0, 1.0, *factors])
     return onnx.Resize(x, None, scales, None, **attributes)

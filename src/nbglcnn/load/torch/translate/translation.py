@@ -14,11 +14,11 @@ from torch import fx
 
 from nbglcnn.errors import UnsupportedOperator
 from nbglcnn.graph import Attribute
-from nbglcnn.load.bounds import quote_name
 from nbglcnn.load.draft import OPSET
+from nbglcnn.load.size_limits import quote_name
 from nbglcnn.load.torch.isolation.source_lines import module_path
-from nbglcnn.load.torch.record.memory import FxNode
 from nbglcnn.load.torch.record.recorder import RecordedProgram, bind_by_position
+from nbglcnn.load.torch.record.tensor_memory import FxNode
 from nbglcnn.load.torch.translate.aten_translations import (
     NUMPY_DTYPES,
     TRANSLATIONS,
@@ -163,7 +163,7 @@ class _OnnxscriptTranslator:
             name: -1 if name == "dtype" and one is None else given(one)
             for name, one in node.kwargs.items()
         }
-        function = _function(node)
+        function = _onnxscript_function(node)
         tracer = _typed_recorder()(self._opset, self._constants)
         core: Any = _core
         core.current_tracer = tracer  # symbolic operators look up the tracer there
@@ -239,7 +239,7 @@ def _typed_recorder() -> Any:
 
 
 def _output_type(
-    signature: Any, formal: Any, inputs: Mapping[str, Any], attributes: Mapping[str, Any]
+    signature: Any, output_parameter: Any, inputs: Mapping[str, Any], attributes: Mapping[str, Any]
 ) -> Any:
     """The type of an operator's output by its schema; None if the schema leaves it open."""
     import onnx_ir as ir
@@ -253,15 +253,15 @@ def _output_type(
     if signature.name in ("Constant", "ConstantOfShape") and attribute("value") is not None:
         return ir.TensorType(attribute("value").dtype)
     for name, given in inputs.items():
-        if signature.params_map[name].type_constraint == formal.type_constraint:
+        if signature.params_map[name].type_constraint == output_parameter.type_constraint:
             for one in given if isinstance(given, Sequence) else [given]:
                 if isinstance(one, ir.Value) and one.type is not None:
                     return one.type
-    allowed = formal.type_constraint.allowed_types
+    allowed = output_parameter.type_constraint.allowed_types
     return next(iter(allowed)) if len(allowed) == 1 else None
 
 
-def _attribute(node: fx.Node, step: Any, attribute: Any) -> Attribute:
+def _attribute(node: fx.Node, ir_node: Any, attribute: Any) -> Attribute:
     import onnx_ir as ir
 
     kind, value = attribute.type, attribute.value
@@ -272,12 +272,12 @@ def _attribute(node: fx.Node, step: Any, attribute: Any) -> Attribute:
     if kind is ir.AttributeType.TENSOR:
         return np.asarray(value.numpy())
     raise UnsupportedOperator(
-        f"{step.op_type} (in module {quote_name(module_path(node))}): control flow that depends "
+        f"{ir_node.op_type} (in module {quote_name(module_path(node))}): control flow that depends "
         "on the input's values has no fixed graph"
     )
 
 
-def _function(node: fx.Node) -> Any:
+def _onnxscript_function(node: fx.Node) -> Any:
     import onnxscript
     from torch.onnx._internal.exporter import _dispatching
 

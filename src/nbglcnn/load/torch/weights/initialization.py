@@ -10,10 +10,10 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 from nbglcnn.errors import InputError
-from nbglcnn.load.bounds import quote_name
+from nbglcnn.load.size_limits import quote_name
 from nbglcnn.load.torch.isolation.copies import detached_copy
 
-GIVEN_HINT = 'create the module again, with its own weights, and use weights="given"'
+GIVEN_WEIGHTS_HINT = 'create the module again, with its own weights, and use weights="given"'
 
 
 def initial_weights(model: nn.Module, seed: int) -> dict[str, Any]:
@@ -23,7 +23,9 @@ def initial_weights(model: nn.Module, seed: int) -> dict[str, Any]:
     parameters but cannot initialize them.
     """
     twin = detached_copy(model)[0].cpu()
-    resets = [found for one in twin.named_modules() if (found := _reset(*one)) is not None]
+    resets = [
+        found for one in twin.named_modules() if (found := _find_initializer(*one)) is not None
+    ]
     before = torch.get_rng_state()
     try:
         # As torch.manual_seed, but without the generators of other devices.
@@ -35,14 +37,15 @@ def initial_weights(model: nn.Module, seed: int) -> dict[str, Any]:
     return dict(twin.state_dict())
 
 
-def _reset(path: str, module: nn.Module) -> Callable[[], Any] | None:
+def _find_initializer(path: str, module: nn.Module) -> Callable[[], Any] | None:
     """A module's own initializer; None if it has neither parameters nor an initializer."""
     name = f"{quote_name(path) if path else 'the model itself'} ({type(module).__name__})"
     own = [key for key, _ in module.named_parameters(recurse=False)]
     hooks = {type(hook).__name__ for hook in module._forward_pre_hooks.values()}
     if parametrize.is_parametrized(module) or hooks & {"WeightNorm", "SpectralNorm"}:
         raise InputError(
-            f'weights="random": {name} computes its weights from other weights; {GIVEN_HINT}'
+            f'weights="random": {name} computes its weights from other weights; '
+            f"{GIVEN_WEIGHTS_HINT}"
         )
     if isinstance(module, parametrize.ParametrizationList):
         return None  # its parent module has been refused
@@ -52,6 +55,6 @@ def _reset(path: str, module: nn.Module) -> Callable[[], Any] | None:
     if found is None and own:
         raise InputError(
             f'weights="random": {name} has {", ".join(own)} but no reset_parameters() to '
-            f"initialise them; write one, or {GIVEN_HINT}"
+            f"initialise them; write one, or {GIVEN_WEIGHTS_HINT}"
         )
     return found

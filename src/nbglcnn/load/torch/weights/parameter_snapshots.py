@@ -18,7 +18,9 @@ NUMPY_DTYPES = {
     *(torch.float16, torch.float32, torch.float64),
     *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
 }
-BATCH_COUNTER = "num_batches_tracked"  # BatchNorm counter: forward ignores it, state_dict has it
+BATCH_COUNTER_NAME = (
+    "num_batches_tracked"  # BatchNorm counter: forward ignores it, state_dict has it
+)
 
 
 class TensorSnapshot:
@@ -81,18 +83,22 @@ def _record_event(flat: torch.Tensor) -> torch.cuda.Event | None:
     return event
 
 
-def _to_array(flat: torch.Tensor | Array, copied: torch.cuda.Event | None) -> Array:
-    if isinstance(flat, np.ndarray):
-        return flat.astype(np.float32, copy=False) if flat.dtype.kind == "f" else flat
+def _to_array(flat_tensor: torch.Tensor | Array, copy_event: torch.cuda.Event | None) -> Array:
+    if isinstance(flat_tensor, np.ndarray):
+        return (
+            flat_tensor.astype(np.float32, copy=False)
+            if flat_tensor.dtype.kind == "f"
+            else flat_tensor
+        )
     with torch.no_grad():
-        if copied is None:
-            here = flat.cpu()
+        if copy_event is None:
+            here = flat_tensor.cpu()
         else:
             # On a separate stream, so that the loop's steps do not wait for the copy.
-            stream = torch.cuda.Stream(flat.device)  # type: ignore[no-untyped-call]
+            stream = torch.cuda.Stream(flat_tensor.device)  # type: ignore[no-untyped-call]
             with torch.cuda.stream(stream):
-                stream.wait_event(copied)
-                here = flat.cpu()
+                stream.wait_event(copy_event)
+                here = flat_tensor.cpu()
         wide = here.float() if here.is_floating_point() else here
         found: Array = wide.numpy()
         return found
@@ -111,7 +117,7 @@ class ModelTensors:
         self._model = model
         self._names = {name: strip_compile_prefix(name) for name in shapes}
         own = _named_tensors(model)
-        self._prefix = _prefix(own, [*self._names.values()], type(model).__name__, network)
+        self._prefix = _find_prefix(own, [*self._names.values()], type(model).__name__, network)
         for name, shape in shapes.items():
             tensor = own[self._prefix + self._names[name]]
             if tensor.device.type == "meta":
@@ -138,7 +144,7 @@ class ModelTensors:
             )
         found = {name: own[self._prefix + bare] for name, bare in self._names.items()}
         for name, tensor in own.items():
-            if name.startswith(self._prefix) and name.rpartition(".")[2] == BATCH_COUNTER:
+            if name.startswith(self._prefix) and name.rpartition(".")[2] == BATCH_COUNTER_NAME:
                 found[name.removeprefix(self._prefix)] = tensor
         return TensorSnapshot(found, step)
 
@@ -151,28 +157,30 @@ def _named_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     return {strip_compile_prefix(name): tensor for name, tensor in named}
 
 
-def _prefix(own: Mapping[str, object], names: Sequence[str], kind: str, network: str) -> str:
+def _find_prefix(
+    tensors: Mapping[str, object], names: Sequence[str], model_type: str, network_name: str
+) -> str:
     """The module's prefix before all names of a Graph; InputError if there is none."""
     if not names:
-        raise InputError(f"mirror: {network} has no trainable parameters")
+        raise InputError(f"mirror: {network_name} has no trainable parameters")
     first = names[0]
-    before = [name.removesuffix(first) for name in own if f".{name}".endswith(f".{first}")]
-    found = [one for one in before if all(one + name in own for name in names)]
+    before = [name.removesuffix(first) for name in tensors if f".{name}".endswith(f".{first}")]
+    found = [one for one in before if all(one + name in tensors for name in names)]
     if "" in found:
         return ""
     if len(found) == 1:
         return found[0]
     if found:
         raise InputError(
-            f"mirror: {kind} has the Viewer's {network} {len(found)} times, as "
+            f"mirror: {model_type} has the Viewer's {network_name} {len(found)} times, as "
             f"{' and '.join(one.removesuffix('.') for one in found)}; give the intended one, as "
             f"mirror(viewer, model.{found[0].removesuffix('.')})"
         )
-    best = max(before, key=lambda one: sum(one + name in own for name in names), default="")
-    missing = [name for name in names if best + name not in own]
+    best = max(before, key=lambda one: sum(one + name in tensors for name in names), default="")
+    missing = [name for name in names if best + name not in tensors]
     some = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
     raise InputError(
-        f"mirror: {kind} has no {some}, which the Viewer's {network} has. Give the module that "
-        "the Viewer was created from, or one with the same names; torch.compile and DataParallel "
-        "wrappers and parent modules are supported"
+        f"mirror: {model_type} has no {some}, which the Viewer's {network_name} has. Give the "
+        "module that the Viewer was created from, or one with the same names; torch.compile and "
+        "DataParallel wrappers and parent modules are supported"
     )

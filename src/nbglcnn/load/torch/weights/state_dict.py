@@ -14,31 +14,31 @@ from nbglcnn.load.torch.isolation.copies import detached_copy
 
 
 def state_dict_tensors(
-    model: torch.nn.Module, inner: torch.nn.Module, numbers: Mapping[str, Array]
+    model: torch.nn.Module, unwrapped: torch.nn.Module, weights: Mapping[str, Array]
 ) -> dict[str, Any]:
-    """A state_dict for `model.load_state_dict`, with the model's names and dtypes and `numbers`.
+    """A state_dict for `model.load_state_dict`, with the model's names and dtypes and `weights`.
 
-    `inner` is the module inside wrappers; `numbers` has its names. Tensors that no forward reads,
-    and that no Graph has, keep the module's values.
+    `unwrapped` is the module inside wrappers; `weights` has its names. Tensors that no forward
+    reads, and that no Graph has, keep the module's values.
     """
-    inside = {id(value): name for name, value in inner.state_dict(keep_vars=True).items()}
+    inside = {id(value): name for name, value in unwrapped.state_dict(keep_vars=True).items()}
     found: dict[str, Any] = {}
     for name, value in model.state_dict(keep_vars=True).items():
-        own = name if inner is model else inside.get(id(value), name)
+        own = name if unwrapped is model else inside.get(id(value), name)
         if not isinstance(value, torch.Tensor):
             found[name] = value  # from get_extra_state
-        elif own in numbers:
-            array = torch.from_numpy(numbers[own].reshape(tuple(value.shape)).copy())
+        elif own in weights:
+            array = torch.from_numpy(weights[own].reshape(tuple(value.shape)).copy())
             found[name] = array.to(value.dtype)
         else:
             found[name] = value.detach().clone()
     return found
 
 
-def state_dict_arrays(model: torch.nn.Module, numbers: Mapping[str, Array]) -> dict[str, Array]:
+def state_dict_arrays(model: torch.nn.Module, weights: Mapping[str, Array]) -> dict[str, Array]:
     """The same state_dict as arrays; 16-bit floats as float32."""
     found = {}
-    for name, value in state_dict_tensors(model, model, numbers).items():
+    for name, value in state_dict_tensors(model, model, weights).items():
         if isinstance(value, torch.Tensor):
             whole = value.float() if value.is_floating_point() else value
             found[name] = whole.cpu().numpy()

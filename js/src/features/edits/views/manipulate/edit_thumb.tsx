@@ -1,6 +1,6 @@
 // A small live thumbnail of the input after one manipulation, with the input's colours and range.
 import { useEffect, useRef } from "preact/hooks";
-import { drawKind } from "../../../../network/display_kind.ts";
+import { displayStyle } from "../../../../network/display_kind.ts";
 import type { Network } from "../../../../network/network.ts";
 import type { ColorRange } from "../../../../plan/runtime.ts";
 import type { Value } from "../../../../plan/schema.ts";
@@ -8,7 +8,7 @@ import { imageIndex, useViews } from "../../../../views/context.ts";
 import { fitScale, px, tileSide } from "../../../../views/layout.ts";
 
 /** Maximum side in CSS pixels. */
-const SIDE = 36;
+const MAX_THUMB_SIDE = 36;
 
 /** Drawn directly rather than with `Maps`, which would read the values for each row on every frame. */
 export function EditThumb(props: {
@@ -22,7 +22,7 @@ export function EditThumb(props: {
   const canvas = useRef<HTMLCanvasElement>(null);
   const [, count, height, width] = value.nchw;
   const colours = count === 3 || count === 4;
-  const scale = fitScale(Math.max(height, width), SIDE * pixelRatio.value);
+  const scale = fitScale(Math.max(height, width), MAX_THUMB_SIDE * pixelRatio.value);
   useEffect(() => {
     if (canvas.current === null) return;
     painter.show(canvas.current, {
@@ -35,7 +35,7 @@ export function EditThumb(props: {
       colormap: state.colormap.value,
       theme: theme.value,
       range,
-      drawMode: colours ? "rgb" : drawKind(value).isImage ? "grey" : "maps",
+      drawMode: colours ? "rgb" : displayStyle(value).isImage ? "grey" : "maps",
     });
   });
   useEffect(() => {

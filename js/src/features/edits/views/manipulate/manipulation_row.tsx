@@ -30,13 +30,23 @@ export function ManipulationRow(props: {
   input: Value;
   value: Value;
   range: ColorRange | undefined;
-  grip: RowReorder;
-  place: string;
-  following: boolean;
+  rowReorder: RowReorder;
+  positionText: string;
+  isFollowingPointer: boolean;
   /** Start or stop following the pointer. */
-  follow: (on: boolean) => void;
+  setFollowingPointer: (on: boolean) => void;
 }) {
-  const { network, edit, input, value, range, grip, place, following, follow } = props;
+  const {
+    network,
+    edit,
+    input,
+    value,
+    range,
+    rowReorder,
+    positionText,
+    isFollowingPointer,
+    setFollowingPointer,
+  } = props;
   const { state } = useViews();
   const [open, setOpen] = useState(false);
   const [troubles, setTroubles] = useState<Readonly<Record<string, string>>>({});
@@ -48,7 +58,7 @@ export function ManipulationRow(props: {
   const [main, ...more] = orderParameters(parameters, own, { height, width });
   const mixed = edit.mix !== 1;
   const says = TRANSFORMS.find((one) => one.name === edit.transform)?.says ?? edit.source;
-  const edits = () => state.presentEdits.peek().edits;
+  const edits = () => state.currentEdits.peek().edits;
   const say = (what: string) => (text: string) => setTroubles((old) => ({ ...old, [what]: text }));
   const trouble = Object.entries(troubles).filter(([, text]) => text !== "");
   const number = ([k, parameter]: readonly [number, Parameter]) => (
@@ -56,14 +66,14 @@ export function ManipulationRow(props: {
       key={parameter.name}
       parameter={parameter}
       value={edit.parameters[k] ?? 0}
-      of={word}
-      set={(to, step) => setEdits(state, updateParameter(edits(), edit, k, to), step)}
-      say={say(parameter.name)}
+      ownerLabel={word}
+      setValue={(to, step) => setEdits(state, updateParameter(edits(), edit, k, to), step)}
+      reportError={say(parameter.name)}
     />
   );
   return (
     <li class={enabled ? "nbg-manipulation" : "nbg-manipulation nbg-off"} data-bend={name}>
-      <DragHandle called={word} place={place} grip={grip} />
+      <DragHandle editLabel={word} positionText={positionText} rowReorder={rowReorder} />
       <input
         type="checkbox"
         aria-label={word}
@@ -90,9 +100,9 @@ export function ManipulationRow(props: {
           <button
             type="button"
             class="nbg-button"
-            aria-pressed={following}
+            aria-pressed={isFollowingPointer}
             title="the patch follows the pointer over any picture of the input"
-            onClick={() => follow(!following)}
+            onClick={() => setFollowingPointer(!isFollowingPointer)}
           >
             Follow
           </button>
@@ -111,7 +121,7 @@ export function ManipulationRow(props: {
             <MoreIcon />
           </button>
         )}
-        <RemoveButton called={word} bend={isBend(edit)} grip={grip} />
+        <RemoveButton editLabel={word} isRemovedBend={isBend(edit)} rowReorder={rowReorder} />
       </span>
       {open && (
         <span class="nbg-manipulate-rest">
@@ -120,9 +130,9 @@ export function ManipulationRow(props: {
             <NumberControl
               parameter={MIX_PARAMETER}
               value={edit.mix}
-              of={word}
-              set={(mix, step) => setEdits(state, updateEdit(edits(), name, { mix }), step)}
-              say={say("mix")}
+              ownerLabel={word}
+              setValue={(mix, step) => setEdits(state, updateEdit(edits(), name, { mix }), step)}
+              reportError={say("mix")}
             />
           )}
         </span>

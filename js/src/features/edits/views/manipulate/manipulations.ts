@@ -14,48 +14,50 @@ export interface Manipulation {
   /** Index of the parameter in the row; 0 by default. */
   readonly mainParameter?: number;
   /** The slider's limits and step. */
-  readonly slider?: (sides: MapSize) => Partial<Pick<Parameter, "low" | "high" | "step">>;
+  readonly sliderLimits?: (sides: MapSize) => Partial<Pick<Parameter, "low" | "high" | "step">>;
   /** Initial parameters, if they differ from the transform's defaults. */
-  readonly start?: (sides: MapSize) => readonly number[];
+  readonly initialParameters?: (sides: MapSize) => readonly number[];
 }
 
 export const MANIPULATIONS: readonly Manipulation[] = [
   { label: "Blur", transform: "blur" },
   { label: "Sharpen", transform: "sharpen" },
   { label: "Edges", transform: "edges" },
-  { label: "Threshold", transform: "threshold", slider: () => ({ low: 0, high: 1 }) },
+  { label: "Threshold", transform: "threshold", sliderLimits: () => ({ low: 0, high: 1 }) },
   { label: "Invert", transform: "invert" },
   {
     label: "Brightness",
     transform: "multiply",
-    slider: () => ({ low: 0, high: 3 }),
-    start: () => [1.3],
+    sliderLimits: () => ({ low: 0, high: 3 }),
+    initialParameters: () => [1.3],
   },
-  { label: "Contrast", transform: "contrast", slider: () => ({ high: 3 }) },
-  { label: "Saturation", transform: "saturation", slider: () => ({ high: 3 }) },
-  { label: "Rotate", transform: "rotate", start: () => [15] },
+  { label: "Contrast", transform: "contrast", sliderLimits: () => ({ high: 3 }) },
+  { label: "Saturation", transform: "saturation", sliderLimits: () => ({ high: 3 }) },
+  { label: "Rotate", transform: "rotate", initialParameters: () => [15] },
   { label: "Flip left–right", transform: "flip_h" },
   { label: "Flip up–down", transform: "flip_v" },
   { label: "Zoom", transform: "scale" },
   {
     label: "Pixelate",
     transform: "pixelate",
-    slider: (sides) => ({ high: Math.min(64, Math.max(2, Math.ceil(longestSide(sides) / 2))) }),
-    start: (sides) => [Math.min(16, Math.max(2, Math.round(shortestSide(sides) / 14)))],
+    sliderLimits: (sides) => ({
+      high: Math.min(64, Math.max(2, Math.ceil(longestSide(sides) / 2))),
+    }),
+    initialParameters: (sides) => [Math.min(16, Math.max(2, Math.round(shortestSide(sides) / 14)))],
   },
   {
     label: "Noise",
     transform: "noise",
-    slider: () => ({ high: 1, step: 0.01 }),
-    start: () => [0.1, 0],
+    sliderLimits: () => ({ high: 1, step: 0.01 }),
+    initialParameters: () => [0.1, 0],
   },
   { label: "Salt and pepper", transform: "salt_and_pepper" },
   {
     label: "Occlude",
     transform: "occlude",
     mainParameter: 2,
-    slider: (sides) => ({ high: longestSide(sides) }),
-    start: (sides) => [0.5, 0.5, Math.max(1, Math.round(shortestSide(sides) / 4)), 0],
+    sliderLimits: (sides) => ({ high: longestSide(sides) }),
+    initialParameters: (sides) => [0.5, 0.5, Math.max(1, Math.round(shortestSide(sides) / 4)), 0],
   },
 ];
 
@@ -77,13 +79,16 @@ export const manipulationOf = ({ transform }: Edit): Manipulation | undefined =>
 /** An edit's parameters with their indices, the row's main parameter first; empty if there are none. */
 export function orderParameters(
   parameters: readonly Parameter[],
-  one: Manipulation | undefined,
-  sides: MapSize,
+  manipulation: Manipulation | undefined,
+  mapSize: MapSize,
 ): readonly (readonly [number, Parameter])[] {
-  const main = one?.mainParameter ?? 0;
+  const main = manipulation?.mainParameter ?? 0;
   const all = parameters.map((parameter, k) => [k, parameter] as const);
   const first = all[main];
   if (first === undefined) return [];
   const [k, parameter] = first;
-  return [[k, { ...parameter, ...one?.slider?.(sides) }], ...all.filter(([at]) => at !== main)];
+  return [
+    [k, { ...parameter, ...manipulation?.sliderLimits?.(mapSize) }],
+    ...all.filter(([at]) => at !== main),
+  ];
 }

@@ -1,7 +1,7 @@
 // The "Manipulations" column of the source drawer: bends on the network's input picture, top to bottom.
 
 import { useState } from "preact/hooks";
-import { drawKind } from "../../../../network/display_kind.ts";
+import { displayStyle } from "../../../../network/display_kind.ts";
 import type { Network } from "../../../../network/network.ts";
 import type { ColorRange } from "../../../../plan/runtime.ts";
 import type { Value } from "../../../../plan/schema.ts";
@@ -33,12 +33,12 @@ export function Manipulations({ network, input }: { network: Network; input: str
 
 function ManipulationList({ network, value }: { network: Network; value: Value }) {
   const { state } = useViews();
-  const { edits } = state.presentEdits.value;
+  const { edits } = state.currentEdits.value;
   const own = editsOfLayer(edits, value.key);
   const { list, drag, grip } = useReorder(value.key, 0);
   const [before, ...after] = useEditStages(value, own.length);
   // The range of the unmodified picture, so that a change of brightness is visible.
-  const chosen = useColorRange(drawKind(value).isImage ? (before ?? value) : value);
+  const chosen = useColorRange(displayStyle(value).isImage ? (before ?? value) : value);
   const isBytes = state.plan.value?.inputs.some(
     ({ key, dtype }) => key === value.key && dtype === "uint8",
   );
@@ -70,15 +70,15 @@ function ManipulationList({ network, value }: { network: Network; value: Value }
               input={value}
               value={after[k] ?? value}
               range={range}
-              grip={grip(edit, k)}
-              place={`${k + 1} of ${own.length}`}
-              following={following === edit.name}
-              follow={(on) => setFollowing(on ? edit.name : "")}
+              rowReorder={grip(edit, k)}
+              positionText={`${k + 1} of ${own.length}`}
+              isFollowingPointer={following === edit.name}
+              setFollowingPointer={(on) => setFollowing(on ? edit.name : "")}
             />
           ))}
         </ol>
         {drag !== null && (
-          <span class="nbg-manipulate-line" style={{ "--nb-at": px(drag.dropLine) }} />
+          <span class="nbg-manipulate-line" style={{ "--nb-at": px(drag.dropMarkerY) }} />
         )}
       </div>
       {trouble !== "" && (
@@ -97,8 +97,8 @@ function AddManipulation({ value }: { value: Value }) {
   const add = (name: string): void => {
     const one = all.find(({ transform }) => transform === name);
     if (one === undefined) return;
-    const { edits } = state.presentEdits.peek();
-    const parameters = one.start?.({ height, width });
+    const { edits } = state.currentEdits.peek();
+    const parameters = one.initialParameters?.({ height, width });
     const made = makeBend(edits, value.key, one.kind, null, parameters && { parameters });
     setEdits(state, [...edits, made]);
   };

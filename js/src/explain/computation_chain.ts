@@ -15,7 +15,7 @@ export type ElementwiseStep =
   | { readonly kind: "standardization"; readonly layer: Layer }
   | { readonly kind: "same"; readonly layer: Layer };
 
-export interface Chain {
+export interface ComputationChain {
   /**
    * The layer that combines many inputs into the number, with its operator's own output shape; null if the chain begins
    * with an input.
@@ -36,7 +36,7 @@ export interface UnsupportedReason {
 }
 
 /** Explanations of layers that combine several numbers into one. */
-const ROOT_KINDS: ReadonlySet<Layer["explanation"]> = new Set<Layer["explanation"]>([
+const CHAIN_ROOT_KINDS: ReadonlySet<Layer["explanation"]> = new Set<Layer["explanation"]>([
   "convolution",
   "transposed convolution",
   "matrix",
@@ -54,7 +54,7 @@ const ROOT_KINDS: ReadonlySet<Layer["explanation"]> = new Set<Layer["explanation
   "resampling",
   "padding",
 ]);
-const SUPPORTED_TEXT =
+const SUPPORTED_OPERATIONS_TEXT =
   "Explain supports convolutions, transposed convolutions, matrix products, pooling, softmax, element-wise " +
   "functions, reshaping, upsampling, padding and normalisation.";
 
@@ -84,7 +84,7 @@ function stepOf(layer: Layer, network: Network): ElementwiseStep | null {
 }
 
 /** The key of the value that a step changes. */
-const sourceKey = (step: ElementwiseStep): string =>
+const stepInputKey = (step: ElementwiseStep): string =>
   (step.kind === "pointwise" || step.kind === "same"
     ? step.layer.inputs[0]
     : step.layer.operands[0]?.key) ?? "";
@@ -97,7 +97,11 @@ function extraOperands({ kind, layer }: ElementwiseStep): readonly Operand[] {
 }
 
 /** The chain that ends with a layer, within its stage. */
-export function chainOf(network: Network, stage: Stage, layer: Layer): Chain | UnsupportedReason {
+export function findComputationChain(
+  network: Network,
+  stage: Stage,
+  layer: Layer,
+): ComputationChain | UnsupportedReason {
   const steps: ElementwiseStep[] = [];
   let now: Layer | undefined = layer;
   let source = "";
@@ -105,13 +109,13 @@ export function chainOf(network: Network, stage: Stage, layer: Layer): Chain | U
     const step = stepOf(now, network);
     if (step === null) break;
     steps.unshift(step);
-    source = sourceKey(step);
+    source = stepInputKey(step);
     const before = source;
     now = stage.layers.find((one) => one.name === before);
   }
   const root = now === undefined ? null : withRawShape(now);
   if (root !== null) {
-    const problem = rootProblem(root);
+    const problem = unsupportedRootReason(root);
     if (problem !== null) return problem;
     source = root.operands.find(({ key }) => key !== "")?.key ?? "";
   }
@@ -125,27 +129,27 @@ const withRawShape = (layer: Layer): Layer =>
 
 function collectValues(
   network: Network,
-  chain: Pick<Chain, "root" | "steps">,
-  source: string,
-  last: string,
-  read: readonly Operand[],
-): Chain | UnsupportedReason {
+  chain: Pick<ComputationChain, "root" | "steps">,
+  sourceKey: string,
+  lastKey: string,
+  readOperands: readonly Operand[],
+): ComputationChain | UnsupportedReason {
   const needed = new Map<string, Value>();
-  const keys = read.flatMap(({ kind, key }) =>
+  const keys = readOperands.flatMap(({ kind, key }) =>
     kind === "omitted" || kind === "number" || kind === "setting" ? [] : [key],
   );
-  for (const key of [...keys, source, last]) {
+  for (const key of [...keys, sourceKey, lastKey]) {
     const value = network.values.get(key) ?? network.parameters.get(key);
-    if (value === undefined) return missingValue(key);
+    if (value === undefined) return missingValueReason(key);
     needed.set(key, value);
   }
-  const first = needed.get(source);
+  const first = needed.get(sourceKey);
   return first === undefined
-    ? missingValue(source)
+    ? missingValueReason(sourceKey)
     : { ...chain, source: first, requiredValues: [...needed.values()] };
 }
 
-const missingValue = (key: string): UnsupportedReason => ({
+const missingValueReason = (key: string): UnsupportedReason => ({
   title: key === "" ? "This layer reads a value without a name" : `${key} is not kept`,
   text:
     key === ""
@@ -153,7 +157,7 @@ const missingValue = (key: string): UnsupportedReason => ({
       : 'The compiled network doesn’t keep its values. Compile it with observe="all".',
 });
 
-function rootProblem(root: Layer): UnsupportedReason | null {
+function unsupportedRootReason(root: Layer): UnsupportedReason | null {
   const name = root.module || root.operator;
   if (root.python) {
     return {
@@ -171,20 +175,20 @@ function rootProblem(root: Layer): UnsupportedReason | null {
     const parts = root.operators.join(", ");
     return {
       title: `${name} is not explained yet`,
-      text: `${root.name} is computed by several operators: ${parts}. ${SUPPORTED_TEXT}`,
+      text: `${root.name} is computed by several operators: ${parts}. ${SUPPORTED_OPERATIONS_TEXT}`,
     };
   }
-  if (ROOT_KINDS.has(root.explanation)) return null;
+  if (CHAIN_ROOT_KINDS.has(root.explanation)) return null;
   return {
     title: `${name} is not explained yet`,
-    text: `${root.name} is computed by the operator ${root.operator}. See its values under Maps. ${SUPPORTED_TEXT}`,
+    text: `${root.name} is computed by the operator ${root.operator}. See its values under Maps. ${SUPPORTED_OPERATIONS_TEXT}`,
   };
 }
 
 /** The reason for a root of a known kind whose input shape is not supported. */
-export const unsupportedShape = (root: Layer): UnsupportedReason => ({
+export const unsupportedShapeReason = (root: Layer): UnsupportedReason => ({
   title: `${root.module || root.operator} is not explained yet in this form`,
-  text: `${root.name} reads ${root.input_shapes.map((shape) => shape.join("×")).join(" and ")}. ${SUPPORTED_TEXT}`,
+  text: `${root.name} reads ${root.input_shapes.map((shape) => shape.join("×")).join(" and ")}. ${SUPPORTED_OPERATIONS_TEXT}`,
 });
 
 /** The parameters of a normalisation at one channel. */
@@ -195,25 +199,29 @@ export interface Normalization {
   readonly scale: number;
   readonly shift: number;
   /** The names of the layer's running mean and variance: the last part of each parameter's name. */
-  readonly names?: readonly [string, string];
+  readonly statisticNames?: readonly [string, string];
   /** The number of elements behind the mean and variance; undefined if they are the layer's own parameters. */
-  readonly count?: number;
+  readonly elementCount?: number;
 }
 
 /** An operand's element at a position; zero for an omitted operand. */
-export function operandNumber(tensors: Tensors, operand: Operand | undefined, at: number): number {
+export function operandValueAt(
+  tensors: Tensors,
+  operand: Operand | undefined,
+  index: number,
+): number {
   if (operand === undefined) return Number.NaN;
   if (operand.kind === "omitted") return 0;
   if (operand.kind === "number") return operand.number;
   const data = tensors.get(operand.key)?.data ?? [];
-  return element(data, data.length === 1 ? 0 : sourceIndex(operand.index_maps, at));
+  return element(data, data.length === 1 ? 0 : sourceIndex(operand.index_maps, index));
 }
 
 /** The function of a step at an element, with the values of its variables there. */
 export function pointwiseFormula(layer: Layer, tensors: Tensors, index: number): Formula {
   const at = coordinates(layer.output_shape, index);
   const [row = 0, column = 0] = [at.at(-2), at.at(-1)];
-  const slope = operandNumber(tensors, layer.operands[1], at[1] ?? 0);
+  const slope = operandValueAt(tensors, layer.operands[1], at[1] ?? 0);
   return parseFormula(layer.formula, { row, column, channel: at[1] ?? 0, slope });
 }
 
@@ -249,19 +257,19 @@ export function groupNormalization(layer: Layer, tensors: Tensors, index: number
     mean,
     variance,
     epsilon: typeof epsilon === "number" ? epsilon : 1e-5,
-    scale: missing(scale) ? 1 : operandNumber(tensors, scale, own),
-    shift: missing(shift) ? 0 : operandNumber(tensors, shift, own),
-    count: length,
+    scale: missing(scale) ? 1 : operandValueAt(tensors, scale, own),
+    shift: missing(shift) ? 0 : operandValueAt(tensors, shift, own),
+    elementCount: length,
   };
 }
 
-const leafOf = (operand: Operand | undefined, otherwise: string): string =>
-  operand?.kind === "parameter" || operand?.kind === "value" ? leafName(operand.key) : otherwise;
+const operandLeafName = (operand: Operand | undefined, fallback: string): string =>
+  operand?.kind === "parameter" || operand?.kind === "value" ? leafName(operand.key) : fallback;
 
 /** BatchNorm at a channel. Operands: input, scale, shift, mean, variance. */
 export function batchNormalization(layer: Layer, tensors: Tensors, channel: number): Normalization {
   const [, scale, shift, mean, variance] = layer.operands;
-  const of = (operand: Operand | undefined) => operandNumber(tensors, operand, channel);
+  const of = (operand: Operand | undefined) => operandValueAt(tensors, operand, channel);
   const { epsilon } = layer.attributes;
   return {
     mean: of(mean),
@@ -269,9 +277,11 @@ export function batchNormalization(layer: Layer, tensors: Tensors, channel: numb
     epsilon: typeof epsilon === "number" ? epsilon : 1e-5,
     scale: of(scale),
     shift: of(shift),
-    names: [leafOf(mean, "mean"), leafOf(variance, "variance")],
+    statisticNames: [operandLeafName(mean, "mean"), operandLeafName(variance, "variance")],
   };
 }
 
-export const normalize = (x: number, by: Normalization): number =>
-  ((x - by.mean) / Math.sqrt(by.variance + by.epsilon)) * by.scale + by.shift;
+export const normalize = (x: number, normalization: Normalization): number =>
+  ((x - normalization.mean) / Math.sqrt(normalization.variance + normalization.epsilon)) *
+    normalization.scale +
+  normalization.shift;

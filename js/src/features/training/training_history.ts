@@ -13,15 +13,15 @@ export class TrainingHistory {
   branches: readonly LossCurve[] = [];
   private lastId = 0;
 
-  /** Store the current state as a checkpoint; the checkpoint with id `chosen` is never dropped. */
-  add(kept: Omit<StoredCheckpoint, "id" | "branch">, chosen: number | null): void {
+  /** Store the current state as a checkpoint; the checkpoint with id `selectedId` is never dropped. */
+  add(checkpoint: Omit<StoredCheckpoint, "id" | "branchNumber">, selectedId: number | null): void {
     this.lastId += 1;
-    const one = { ...kept, id: this.lastId, branch: 0 };
+    const one = { ...checkpoint, id: this.lastId, branchNumber: 0 };
     this.checkpoints = addCheckpoint(
       this.checkpoints,
       one,
       checkpointBytes,
-      ({ id }) => id === chosen,
+      ({ id }) => id === selectedId,
     );
   }
 
@@ -31,37 +31,40 @@ export class TrainingHistory {
 
   /** The last checkpoint of the current curve. */
   get lastCheckpoint(): StoredCheckpoint | undefined {
-    return this.checkpoints.findLast(({ branch }) => branch === 0);
+    return this.checkpoints.findLast(({ branchNumber }) => branchNumber === 0);
   }
 
   /**
-   * Continue from a checkpoint; with `keep` the current curve becomes a branch. Returns the number of steps that the
-   * new curve and the previous one share.
+   * Continue from a checkpoint; with `keepBranch` the current curve becomes a branch. Returns the number of steps that
+   * the new curve and the previous one share.
    */
-  restore(to: StoredCheckpoint, keep: boolean): number {
+  restore(checkpoint: StoredCheckpoint, keepBranch: boolean): number {
     const left = this.lossHistory.snapshot();
-    const own = to.branch === 0 ? left : (this.branches[to.branch - 1] ?? left);
-    const common = Math.min(commonPrefixLength(left.losses, own.losses), to.step);
-    const newBranch = keep && left.losses.length > common ? this.branches.length + 1 : -1;
+    const own =
+      checkpoint.branchNumber === 0 ? left : (this.branches[checkpoint.branchNumber - 1] ?? left);
+    const common = Math.min(commonPrefixLength(left.losses, own.losses), checkpoint.step);
+    const newBranch = keepBranch && left.losses.length > common ? this.branches.length + 1 : -1;
     if (newBranch > 0) this.branches = [...this.branches, left];
     this.checkpoints = this.checkpoints.flatMap((kept) => {
-      if (kept.branch === 0 && kept.step > common) {
-        return newBranch > 0 ? [{ ...kept, branch: newBranch }] : [];
+      if (kept.branchNumber === 0 && kept.step > common) {
+        return newBranch > 0 ? [{ ...kept, branchNumber: newBranch }] : [];
       }
-      const isOwn = kept.branch === to.branch && kept.step <= to.step;
-      return [isOwn ? { ...kept, branch: 0 } : kept];
+      const isOwn = kept.branchNumber === checkpoint.branchNumber && kept.step <= checkpoint.step;
+      return [isOwn ? { ...kept, branchNumber: 0 } : kept];
     });
-    this.lossHistory = LossHistory.upTo(own, to.step);
+    this.lossHistory = LossHistory.upTo(own, checkpoint.step);
     if (this.branches.length > MAX_BRANCHES) this.dropOldestBranch();
-    this.checkpoints = [...this.checkpoints].sort((a, b) => a.branch - b.branch || a.step - b.step);
+    this.checkpoints = [...this.checkpoints].sort(
+      (a, b) => a.branchNumber - b.branchNumber || a.step - b.step,
+    );
     return common;
   }
 
   private dropOldestBranch(): void {
     this.branches = this.branches.slice(1);
     this.checkpoints = this.checkpoints.flatMap((kept) => {
-      if (kept.branch === 1) return [];
-      return [kept.branch > 1 ? { ...kept, branch: kept.branch - 1 } : kept];
+      if (kept.branchNumber === 1) return [];
+      return [kept.branchNumber > 1 ? { ...kept, branchNumber: kept.branchNumber - 1 } : kept];
     });
   }
 }

@@ -3,14 +3,14 @@ import vertexText from "../../../src/nbglcnn/ops/shaders/vertex.glsl";
 import { shaderMessage } from "../plan/error_text.ts";
 import type { ProgramSource } from "../plan/program_source.ts";
 import { isPageHidden, waitForPoll } from "../plan/run_slices.ts";
-import { ContextLostError, type LiveObjects, ShaderError } from "../plan/runtime.ts";
+import { ContextLostError, type LiveObjectCounts, ShaderError } from "../plan/runtime.ts";
 import type { GlState } from "./gl_state.ts";
 
 const VERSION_LINE = "#version 300 es\n";
 /** The binding point of the prelude's uniform block. */
 export const PASS_BINDING = 0;
 /** Without KHR_parallel_shader_compile, a fence reports when a program is ready; two in flight keep the driver busy. */
-const IN_FLIGHT = 2;
+const MAX_PROGRAMS_IN_FLIGHT = 2;
 /** The time to finish a program depends on the driver: after this many milliseconds the page can draw a frame. */
 const MAX_BLOCKING_MS = 16;
 
@@ -25,39 +25,39 @@ export interface LinkedProgram {
 
 interface ProgramEntry extends LinkedProgram {
   readonly source: string;
-  readonly errorSource: string | undefined;
+  readonly errorLinesSource: string | undefined;
   readonly samplers: readonly string[];
   readonly fragment: WebGLShader;
   /** The program's own vertex shader and its text, if it has one. */
-  readonly vertex: readonly [WebGLShader, string] | undefined;
+  readonly vertexShaderAndSource: readonly [WebGLShader, string] | undefined;
   fence: WebGLSync | null;
   refCount: number;
   ready: Promise<void>;
 }
 
-export class Programs {
+export class ProgramCache {
   /** Use texture() instead of textureLod() for reads: see the prelude. Set before anything is compiled. */
   usesTextureCall = false;
   private readonly gl: WebGL2RenderingContext;
   private readonly state: GlState;
-  private readonly liveObjects: LiveObjects;
+  private readonly liveObjects: LiveObjectCounts;
   private readonly waitForIdle: () => Promise<void>;
-  private readonly parallel: KHR_parallel_shader_compile | null;
+  private readonly parallelCompileExtension: KHR_parallel_shader_compile | null;
   private readonly entries = new Map<string, ProgramEntry>();
-  private vertex: WebGLShader | undefined;
+  private defaultVertexShader: WebGLShader | undefined;
 
-  /** `finish` resolves when the GPU is idle. */
+  /** `waitForIdle` resolves when the GPU is idle. */
   constructor(
     gl: WebGL2RenderingContext,
     state: GlState,
-    alive: LiveObjects,
-    finish: () => Promise<void>,
+    liveObjects: LiveObjectCounts,
+    waitForIdle: () => Promise<void>,
   ) {
     this.gl = gl;
-    this.waitForIdle = finish;
+    this.waitForIdle = waitForIdle;
     this.state = state;
-    this.liveObjects = alive;
-    this.parallel = gl.getExtension("KHR_parallel_shader_compile");
+    this.liveObjects = liveObjects;
+    this.parallelCompileExtension = gl.getExtension("KHR_parallel_shader_compile");
   }
 
   /** Linked programs in the order of `sources`; `release` undoes each call. */
@@ -102,27 +102,28 @@ export class Programs {
       this.entries.delete(key);
       this.gl.deleteSync(entry.fence); // unused if another program's failure ended the build
       this.gl.deleteShader(entry.fragment);
-      if (entry.vertex !== undefined) this.gl.deleteShader(entry.vertex[0]);
+      if (entry.vertexShaderAndSource !== undefined)
+        this.gl.deleteShader(entry.vertexShaderAndSource[0]);
       this.gl.deleteProgram(entry.program);
       this.liveObjects.programs -= 1;
     }
-    if (this.entries.size === 0 && this.vertex !== undefined) {
-      this.gl.deleteShader(this.vertex);
-      this.vertex = undefined;
+    if (this.entries.size === 0 && this.defaultVertexShader !== undefined) {
+      this.gl.deleteShader(this.defaultVertexShader);
+      this.defaultVertexShader = undefined;
     }
   }
 
-  private keyOf({ source, samplers, vertex = "" }: ProgramSource): string {
-    return `${samplers.join()}\n${vertex}\n${this.textOf(source)}`;
+  private keyOf({ source, samplers, vertexSource = "" }: ProgramSource): string {
+    return `${samplers.join()}\n${vertexSource}\n${this.fullSource(source)}`;
   }
 
-  private textOf(source: string): string {
+  private fullSource(source: string): string {
     return `${VERSION_LINE}${this.usesTextureCall ? "#define READ_TEXTURE\n" : ""}${source}`;
   }
 
   private createEntry(
     key: string,
-    { name, source, samplers, vertex, errorSource }: ProgramSource,
+    { name, source, samplers, vertexSource, errorLinesSource }: ProgramSource,
   ): ProgramEntry {
     const { gl } = this;
     this.liveObjects.programs += 1;
@@ -130,14 +131,14 @@ export class Programs {
       key,
       name,
       samplers,
-      errorSource,
-      source: this.textOf(source),
+      errorLinesSource,
+      source: this.fullSource(source),
       program: gl.createProgram(),
       fragment: requireCreated(gl.createShader(gl.FRAGMENT_SHADER)),
-      vertex:
-        vertex === undefined
+      vertexShaderAndSource:
+        vertexSource === undefined
           ? undefined
-          : [requireCreated(gl.createShader(gl.VERTEX_SHADER)), this.textOf(vertex)],
+          : [requireCreated(gl.createShader(gl.VERTEX_SHADER)), this.fullSource(vertexSource)],
       fence: null,
       hasDrawn: false,
       refCount: 0,
@@ -147,7 +148,7 @@ export class Programs {
 
   /** Compile all, then link all, then check each when the GPU has finished. */
   private async build(entries: readonly ProgramEntry[], onDone: () => void): Promise<void> {
-    const width = this.parallel === null ? IN_FLIGHT : entries.length;
+    const width = this.parallelCompileExtension === null ? MAX_PROGRAMS_IN_FLIGHT : entries.length;
     let submitted = 0;
     for (const [k, entry] of entries.entries()) {
       if (submitted < Math.min(k + width, entries.length)) {
@@ -172,37 +173,38 @@ export class Programs {
 
   private submit(entries: readonly ProgramEntry[]): void {
     const { gl } = this;
-    if (this.vertex === undefined) {
-      this.vertex = requireCreated(gl.createShader(gl.VERTEX_SHADER));
-      gl.shaderSource(this.vertex, VERSION_LINE + vertexText);
-      gl.compileShader(this.vertex);
+    if (this.defaultVertexShader === undefined) {
+      this.defaultVertexShader = requireCreated(gl.createShader(gl.VERTEX_SHADER));
+      gl.shaderSource(this.defaultVertexShader, VERSION_LINE + vertexText);
+      gl.compileShader(this.defaultVertexShader);
     }
     for (const entry of entries) {
       gl.shaderSource(entry.fragment, entry.source);
       gl.compileShader(entry.fragment);
-      if (entry.vertex === undefined) continue;
-      gl.shaderSource(...entry.vertex);
-      gl.compileShader(entry.vertex[0]);
+      if (entry.vertexShaderAndSource === undefined) continue;
+      gl.shaderSource(...entry.vertexShaderAndSource);
+      gl.compileShader(entry.vertexShaderAndSource[0]);
     }
     for (const entry of entries) {
-      gl.attachShader(entry.program, entry.vertex?.[0] ?? this.vertex);
+      gl.attachShader(entry.program, entry.vertexShaderAndSource?.[0] ?? this.defaultVertexShader);
       gl.attachShader(entry.program, entry.fragment);
       gl.linkProgram(entry.program);
-      if (this.parallel === null) entry.fence = this.fence();
+      if (this.parallelCompileExtension === null) entry.fence = this.createFence();
     }
     gl.flush();
     this.state.workCount += 1;
   }
 
-  private fence(): WebGLSync | null {
+  private createFence(): WebGLSync | null {
     const { gl } = this;
     return gl.fenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0);
   }
 
   private isBuilt(entry: ProgramEntry): boolean {
-    const { gl, parallel } = this;
-    if (parallel === null || gl.isContextLost()) return this.isSignaled(entry.fence);
-    return gl.getProgramParameter(entry.program, parallel.COMPLETION_STATUS_KHR);
+    const { gl, parallelCompileExtension } = this;
+    if (parallelCompileExtension === null || gl.isContextLost())
+      return this.isSignaled(entry.fence);
+    return gl.getProgramParameter(entry.program, parallelCompileExtension.COMPLETION_STATUS_KHR);
   }
 
   private isSignaled(fence: WebGLSync | null): boolean {
@@ -219,11 +221,11 @@ export class Programs {
     gl.deleteSync(entry.fence);
     entry.fence = null;
     if (!linked) {
-      const [vertex, vertexSource = ""] = entry.vertex ?? [];
+      const [vertex, vertexSource = ""] = entry.vertexShaderAndSource ?? [];
       const vertexLog = vertex && gl.getShaderInfoLog(vertex);
       if (vertexLog) throw new ShaderError(shaderMessage(entry.name, vertexLog, vertexSource));
       const log = gl.getShaderInfoLog(entry.fragment) || gl.getProgramInfoLog(entry.program) || "";
-      throw new ShaderError(shaderMessage(entry.name, log, entry.errorSource ?? entry.source));
+      throw new ShaderError(shaderMessage(entry.name, log, entry.errorLinesSource ?? entry.source));
     }
     this.state.useProgram(entry.program);
     for (const [unit, name] of entry.samplers.entries()) {

@@ -63,19 +63,19 @@ export function TrainingControls(props: { record: TrainingRecord; progress: Trai
       <SliderField
         label="Learning rate"
         value={record.lr}
-        slide={LOG_SLIDER}
-        fixed={over || (config?.learning_rates ? "a function of the step" : "")}
-        set={(lr) => change({ lr })}
+        scale={LOG_SLIDER}
+        disabledReason={over || (config?.learning_rates ? "a function of the step" : "")}
+        setValue={(lr) => change({ lr })}
       />
       <SliderField
         label="Input noise"
         value={record.noise}
-        slide={NOISE_SLIDER}
-        fixed={over}
-        set={(noise) => change({ noise })}
+        scale={NOISE_SLIDER}
+        disabledReason={over}
+        setValue={(noise) => change({ noise })}
       />
       {config !== null && (
-        <TrainingSettings record={record} course={config} ended={ended} change={change} />
+        <TrainingSettings record={record} config={config} hasEnded={ended} change={change} />
       )}
     </div>
   );

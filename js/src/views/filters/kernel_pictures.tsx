@@ -2,12 +2,12 @@
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { formatExact } from "../../number_format.ts";
 import { colorTable } from "../colors.ts";
-import { pointerIn, pointerPosition, useViews } from "../context.ts";
-import { inputChannel, type Kernels, kernelStart } from "../layer_weights.ts";
+import { pointerOffset, pointerPosition, useViews } from "../context.ts";
+import { inputChannelOf, type Kernels, kernelStart } from "../layer_weights.ts";
 import { px } from "../layout.ts";
 import { EditedCorners, type PixelBox, SelectionRing } from "./edit_marks.tsx";
 import { differs } from "./original_weights.ts";
-import { paintColors, paintCurve, paintEdge } from "./paint_kernels.ts";
+import { paintColors, paintCurve, paintOutline } from "./paint_kernels.ts";
 
 /** One kernel in a picture of several: an output channel and the k-th input channel that it reads. */
 export interface KernelCell {
@@ -23,35 +23,35 @@ export interface WeightPosition extends KernelCell {
 }
 
 /** Pictures with more weights show no corners: a corner would cover its neighbours. */
-const MAX_CORNERS = 50_000;
+const MAX_WEIGHTS_WITH_CORNERS = 50_000;
 
-interface KernelsProps {
+interface KernelPicturesProps {
   kernels: Kernels;
   values: Float32Array;
   cells: readonly KernelCell[];
   columns: number;
   /** CSS pixels of a kernel, and of the gap between kernels. */
-  cell: { readonly width: number; readonly height: number };
+  cellSize: { readonly width: number; readonly height: number };
   gap: number;
   /** The absolute value that has the colour map's full colour. */
   maxAbs: number;
   label: string;
   /** Present if weights can be selected. */
-  edit?: KernelEditing | undefined;
+  editing?: KernelEditing | undefined;
 }
 
 interface KernelEditing {
   /** The weights before they were edited. */
-  readonly original: Float32Array;
+  readonly originalValues: Float32Array;
   /** The selected weight, if its kernel is shown. */
-  readonly chosen: WeightPosition | null;
-  press(event: PointerEvent, spot: WeightPosition, words: string): void;
-  open(spot: WeightPosition): void;
+  readonly selected: WeightPosition | null;
+  press(event: PointerEvent, position: WeightPosition, positionText: string): void;
+  openEditor(position: WeightPosition): void;
 }
 
 /** Kernels in a mosaic: signed around zero in the selected colour map, or as curves. */
-export function KernelPictures(props: KernelsProps) {
-  const { kernels, values, cells, columns, cell, gap, maxAbs, label } = props;
+export function KernelPictures(props: KernelPicturesProps) {
+  const { kernels, values, cells, columns, cellSize, gap, maxAbs, label } = props;
   const views = useViews();
   const canvas = useRef<HTMLCanvasElement>(null);
   const ratio = views.pixelRatio.value;
@@ -60,8 +60,8 @@ export function KernelPictures(props: KernelsProps) {
   const { height: kh, width: kw } = kernels;
   const across = Math.min(columns, cells.length);
   const down = Math.ceil(cells.length / Math.max(1, columns));
-  const width = across * (cell.width + gap) - gap;
-  const height = down * (cell.height + gap) - gap;
+  const width = across * (cellSize.width + gap) - gap;
+  const height = down * (cellSize.height + gap) - gap;
 
   const which = cells.map(({ output, input }) => `${output} ${input}`).join();
 
@@ -73,7 +73,7 @@ export function KernelPictures(props: KernelsProps) {
     element.width = Math.round(width * ratio);
     element.height = Math.round(height * ratio);
     const table = colorTable(map, theme);
-    const steps = [cell.width, cell.height].map((side) => Math.round((side + gap) * ratio));
+    const steps = [cellSize.width, cellSize.height].map((side) => Math.round((side + gap) * ratio));
     const [tw = 1, th = 1] = steps;
     const shown = cells.map(({ output, input }, i) => {
       const start = kernelStart(kernels, output, input);
@@ -81,37 +81,49 @@ export function KernelPictures(props: KernelsProps) {
       return { weights, left: (i % columns) * tw, top: Math.floor(i / columns) * th };
     });
     if (kernels.is1d) {
-      const size = { width: cell.width * ratio, height: cell.height * ratio };
+      const size = { width: cellSize.width * ratio, height: cellSize.height * ratio };
       for (const one of shown) paintCurve(context, one, size, maxAbs, ratio, table);
     } else {
-      const one = Math.max(1, Math.round((cell.width * ratio) / kw));
+      const one = Math.max(1, Math.round((cellSize.width * ratio) / kw));
       const picture = new ImageData(element.width, element.height);
       for (const kernel of shown) paintColors(picture, kernel, kw, one, maxAbs, table);
       // One call for all kernels: each call costs as much as hundreds of pixels.
       context.putImageData(picture, 0, 0);
-      for (const kernel of shown) paintEdge(context, kernel, kw, one);
+      for (const kernel of shown) paintOutline(context, kernel, kw, one);
     }
-  }, [kernels, values, which, columns, cell.width, cell.height, gap, maxAbs, ratio, map, theme]);
+  }, [
+    kernels,
+    values,
+    which,
+    columns,
+    cellSize.width,
+    cellSize.height,
+    gap,
+    maxAbs,
+    ratio,
+    map,
+    theme,
+  ]);
 
   /** A curve runs from left to right, even for a vertical signal. */
   const column = kernels.is1d && kw === 1;
   const boxOf = (i: number, y: number, x: number): PixelBox => {
     const [left, top] = [
-      (i % columns) * (cell.width + gap),
-      Math.floor(i / columns) * (cell.height + gap),
+      (i % columns) * (cellSize.width + gap),
+      Math.floor(i / columns) * (cellSize.height + gap),
     ];
-    const [wide, high] = [cell.width / (column ? kh : kw), cell.height / (column ? 1 : kh)];
+    const [wide, high] = [cellSize.width / (column ? kh : kw), cellSize.height / (column ? 1 : kh)];
     return column
       ? { left: left + y * wide, top, width: wide, height: high }
       : { left: left + x * wide, top: top + y * high, width: wide, height: high };
   };
-  const { edit } = props;
-  const original = edit?.original;
+  const { editing } = props;
+  const original = editing?.originalValues;
   // biome-ignore lint/correctness/useExhaustiveDependencies: the same cells have the same boxes
   const changed = useMemo(() => {
     const found: PixelBox[] = [];
     if (original === undefined || original === values) return found;
-    if (cells.length * kh * kw > MAX_CORNERS) return found;
+    if (cells.length * kh * kw > MAX_WEIGHTS_WITH_CORNERS) return found;
     for (const [i, { output, input }] of cells.entries()) {
       const start = kernelStart(kernels, output, input);
       for (let k = 0; k < kh * kw; k++) {
@@ -120,15 +132,15 @@ export function KernelPictures(props: KernelsProps) {
       }
     }
     return found;
-  }, [kernels, values, original, which, columns, cell.width, cell.height, gap]);
+  }, [kernels, values, original, which, columns, cellSize.width, cellSize.height, gap]);
 
   const under = (event: MouseEvent): WeightPosition | null => {
     if (canvas.current === null) return null;
-    const { left, top } = pointerIn(canvas.current, event, views);
-    const i = Math.floor(left / (cell.width + gap));
-    const j = Math.floor(top / (cell.height + gap));
-    const along = (left - i * (cell.width + gap)) / cell.width;
-    const beside = (top - j * (cell.height + gap)) / cell.height;
+    const { left, top } = pointerOffset(canvas.current, event, views);
+    const i = Math.floor(left / (cellSize.width + gap));
+    const j = Math.floor(top / (cellSize.height + gap));
+    const along = (left - i * (cellSize.width + gap)) / cellSize.width;
+    const beside = (top - j * (cellSize.height + gap)) / cellSize.height;
     const x = column ? 0 : Math.floor(along * kw);
     const y = Math.floor((column ? along : beside) * kh);
     const of = cells[j * columns + i];
@@ -139,7 +151,7 @@ export function KernelPictures(props: KernelsProps) {
   const wordsOf = ({ output, input, y, x }: WeightPosition): string => {
     if (kernels.weight.shape.length === 2) return `output ${output}, input ${x}`;
     const place = kernels.is1d ? (column ? `y ${y}` : `x ${x}`) : `y ${y}, x ${x}`;
-    return `channel ${output}, input channel ${inputChannel(kernels, output, input)} · ${place}`;
+    return `channel ${output}, input channel ${inputChannelOf(kernels, output, input)} · ${place}`;
   };
   const point = (event: PointerEvent): void => {
     const spot = under(event);
@@ -156,16 +168,16 @@ export function KernelPictures(props: KernelsProps) {
   const press = (event: PointerEvent): void => {
     point(event);
     const spot = under(event);
-    if (spot !== null && event.button === 0) edit?.press(event, spot, wordsOf(spot));
+    if (spot !== null && event.button === 0) editing?.press(event, spot, wordsOf(spot));
   };
   const open = (event: MouseEvent): void => {
     const spot = under(event);
-    if (spot !== null) edit?.open(spot);
+    if (spot !== null) editing?.openEditor(spot);
   };
   const leave = (): void => {
     views.tooltip.value = null;
   };
-  const chosen = edit?.chosen ?? null;
+  const chosen = editing?.selected ?? null;
   const shown = cells.findIndex(
     (one) => one.output === chosen?.output && one.input === chosen.input,
   );
@@ -181,10 +193,10 @@ export function KernelPictures(props: KernelsProps) {
       onPointerMove={point}
       onPointerDown={press}
       onPointerLeave={leave}
-      {...(edit && { onDblClick: open })}
+      {...(editing && { onDblClick: open })}
     />
   );
-  if (edit === undefined) return picture;
+  if (editing === undefined) return picture;
   return (
     <div class="nbg-editable" style={{ width: px(width) }}>
       {picture}

@@ -31,7 +31,7 @@ export function watchTheme(): DisposableSignal<Theme> {
 }
 
 /** Watch the device pixels per CSS pixel, which change with the browser's zoom and between screens. */
-export function watchRatio(): DisposableSignal<number> {
+export function watchPixelRatio(): DisposableSignal<number> {
   const ratio = signal(window.devicePixelRatio);
   let query = matchMedia(`(resolution: ${window.devicePixelRatio}dppx)`);
   const update = (): void => {
@@ -45,14 +45,14 @@ export function watchRatio(): DisposableSignal<number> {
 }
 
 /** The viewer's size on the page, in CSS pixels. */
-interface Sizes {
+interface ViewerSizes {
   /** Without the scrollbar. */
   readonly width: number;
   /** Height of the elements above and below the content: toolbar, drawer, status line. */
   readonly chromeHeight: number;
 }
 
-export interface ObservedSizes extends DisposableSignal<Sizes> {
+export interface ObservedSizes extends DisposableSignal<ViewerSizes> {
   /** Start measuring, once the content exists. */
   observe(content: HTMLElement): void;
 }
@@ -62,7 +62,7 @@ export function watchSizes(root: HTMLElement): ObservedSizes {
   // Keep the scrollbar's width: otherwise pictures that fit beside it might need no scrollbar, then need one again, and
   // so on.
   let kept = { of: "", scrollbar: 0 };
-  const now = (): Sizes => {
+  const now = (): ViewerSizes => {
     const width = root.clientWidth;
     const of = `${width} ${root.style.maxHeight}`;
     if (content === null) return { width, chromeHeight: 0 };

@@ -22,12 +22,12 @@ from nbglcnn.widget.parity import (
     MAX_PLAN_BYTES,
     MAX_VALUES,
     example_mismatches,
+    make_verify_result,
     take_spans,
     value_spans,
-    verify_message,
 )
 
-BAND_TEXELS = 4  # texels of a span; four elements each
+TEXELS_PER_SPAN = 4  # texels of a span; four elements each
 # The most MACs of an ONNX file for a float64 reference: onnx.reference is slow.
 MAX_FLOAT64_MACS = 10**8
 
@@ -38,7 +38,7 @@ def make_samples(network: Network, plan: Plan) -> tuple[ParitySamples | None, Ar
     The third item is the reason for missing samples, "" if there are samples.
     """
     nothing = np.zeros(0, np.float32)
-    if network.is_volatile:
+    if network.is_changing_continuously:
         return None, nothing, "a latent is active, or the network is training"
     if plan.gpu_bytes > MAX_PLAN_BYTES:
         return None, nothing, "the network is too large"
@@ -62,13 +62,13 @@ def _sample_values(network: Network, plan: Plan, bends: EditReplay) -> tuple[Par
     known = {key: expected[key] for key in own}
     exact = partial(network.local.compute_float64, graph, arrays, bends=bends)
     macs = sum(layer.macs for layer in plan.layers)
-    float64_values = exact(own) if graph.source == "torch" or macs <= MAX_FLOAT64_MACS else {}
+    float64_values = exact(own) if graph.framework == "torch" or macs <= MAX_FLOAT64_MACS else {}
     rounded = graph.float16_keys() if plan.precision == "float32" else ()
     # Compare the framework with itself, to find non-finite values and those beyond float16.
     report = compare_values(
         plan, known, known, framework, float16_keys=rounded, has_bends=bool(bends)
     )
-    verify_result = verify_message(0, report, framework)
+    verify_result = make_verify_result(0, report, framework)
     values = {value.key: value for value in plan.values}
     numbers, bands, allowed = [], [], []
     for key in own:
@@ -78,7 +78,7 @@ def _sample_values(network: Network, plan: Plan, bends: EditReplay) -> tuple[Par
         tolerance = rtol * most + ATOL
         if plan.precision == "float32" and key in float64_values and array.dtype.kind == "f":
             tolerance = max(tolerance, max_error_from_float64(array, float64_values[key]))
-        bands.append(value_spans(values[key], BAND_TEXELS))
+        bands.append(value_spans(values[key], TEXELS_PER_SPAN))
         numbers.append(take_spans(values[key], array.reshape(-1), bands[-1]).astype(np.float32))
         allowed.append(tolerance)
     mismatching_keys = {key for key, _, _ in example_mismatches(plan, arrays, known)}

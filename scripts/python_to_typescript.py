@@ -4,7 +4,7 @@ import ast
 import json
 from collections.abc import Sequence
 
-OPERATORS: dict[type[ast.AST], str] = {
+TYPESCRIPT_OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "+",
     ast.Sub: "-",
     ast.Mult: "*",
@@ -22,9 +22,21 @@ OPERATORS: dict[type[ast.AST], str] = {
     ast.Or: "||",
 }
 # A builtin's TypeScript name; `len`, `sum` and `range` are functions there too.
-BUILTINS = {"min": "Math.min", "max": "Math.max", "len": "len", "sum": "sum", "range": "range"}
-TYPES = {"int": "number", "str": "string", "bool": "boolean", "object": "unknown", "None": "null"}
-GENERIC = {
+TYPESCRIPT_BUILTINS = {
+    "min": "Math.min",
+    "max": "Math.max",
+    "len": "len",
+    "sum": "sum",
+    "range": "range",
+}
+TYPESCRIPT_TYPES = {
+    "int": "number",
+    "str": "string",
+    "bool": "boolean",
+    "object": "unknown",
+    "None": "null",
+}
+TYPESCRIPT_GENERICS = {
     "Sequence": "readonly ({0})[]",
     "Mapping": "ReadonlyMap<{0}, {1}>",
     "AbstractSet": "ReadonlySet<{0}>",
@@ -32,7 +44,7 @@ GENERIC = {
 }
 
 
-class Translator:
+class TypeScriptTranslator:
     """Translates a module's functions, records and constants; raises for unsupported code."""
 
     def __init__(
@@ -48,11 +60,11 @@ class Translator:
         functions = [node.name for node in self.tree.body if isinstance(node, ast.FunctionDef)]
         self.names = {name: to_camel_case(name) for name in [*functions, *excluded]} | names
 
-    def module(self) -> str:
+    def translate_module(self) -> str:
         """All top-level definitions except the excluded ones."""
-        return "\n".join(filter(None, map(self._definition, self.tree.body)))
+        return "\n".join(filter(None, map(self._translate_definition, self.tree.body)))
 
-    def _definition(self, node: ast.stmt) -> str:
+    def _translate_definition(self, node: ast.stmt) -> str:
         doc = ""
         match node:
             case (
@@ -67,26 +79,28 @@ class Translator:
                 body=[ast.Expr(value=ast.Constant(value=str(doc))), ast.Return(value=value)],
             ) if value is not None:
                 arguments = ", ".join(
-                    f"{one.arg}: {self.type(one.annotation)}" for one in node.args.args
+                    f"{one.arg}: {self.translate_type(one.annotation)}" for one in node.args.args
                 )
                 text = (
-                    f"function {to_camel_case(name)}({arguments}): {self.type(node.returns)} {{\n"
-                    f"  return {self.expression(value)};\n}}\n"
+                    f"function {to_camel_case(name)}({arguments}): "
+                    f"{self.translate_type(node.returns)} "
+                    f"{{\n  return {self.translate_expression(value)};\n}}\n"
                 )
             case ast.ClassDef(
                 name=name, body=[ast.Expr(value=ast.Constant(value=str(doc))), *fields]
             ):
                 lines = [
-                    f"  readonly {ast.unparse(one.target)}: {self.type(one.annotation)};\n"
+                    f"  readonly {ast.unparse(one.target)}: "
+                    f"{self.translate_type(one.annotation)};\n"
                     for one in fields
                     if isinstance(one, ast.AnnAssign)
                 ]
                 text = f"interface {name} {{\n{''.join(lines)}}}\n"
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                text = f"const {self.names.get(name, name)} = {self.expression(value)};\n"
+                text = f"const {self.names.get(name, name)} = {self.translate_expression(value)};\n"
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                kind = self.type(node.annotation)
-                text = f"const {name}: {kind} = {self.expression(value)};\n"
+                kind = self.translate_type(node.annotation)
+                text = f"const {name}: {kind} = {self.translate_expression(value)};\n"
             case ast.Expr() | ast.Import() | ast.ImportFrom() | ast.If():
                 return ""  # the module's docstring and imports
             case _:
@@ -94,21 +108,21 @@ class Translator:
         comment = f"/** {doc.splitlines()[0]} */\n" if doc else ""
         return f"{comment}{'export ' if name in self.exported else ''}{text}"
 
-    def type(self, node: ast.expr | None) -> str:
+    def translate_type(self, node: ast.expr | None) -> str:
         """Translate a type annotation."""
         match node:
             case ast.Name(id=name):
-                return TYPES.get(name) or self.names.get(name, name)
+                return TYPESCRIPT_TYPES.get(name) or self.names.get(name, name)
             case ast.Constant(value=None):
                 return "null"
             case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-                return f"{self.type(left)} | {self.type(right)}"
-            case ast.Subscript(value=ast.Name(id=name), slice=inner) if name in GENERIC:
+                return f"{self.translate_type(left)} | {self.translate_type(right)}"
+            case ast.Subscript(value=ast.Name(id=name), slice=inner) if name in TYPESCRIPT_GENERICS:
                 kinds = inner.elts if isinstance(inner, ast.Tuple) else [inner]
-                return GENERIC[name].format(*map(self.type, kinds))
+                return TYPESCRIPT_GENERICS[name].format(*map(self.translate_type, kinds))
         raise NotImplementedError(f"type {ast.unparse(node) if node else None}")
 
-    def expression(self, node: ast.expr) -> str:
+    def translate_expression(self, node: ast.expr) -> str:
         """Translate an expression, with parentheses if it may need them in any context."""
         match node:
             case ast.Constant(value=value):
@@ -116,47 +130,51 @@ class Translator:
             case ast.Name(id=name):
                 return self.names.get(name, name)
             case ast.Attribute(value=value, attr=name):
-                return f"{self.expression(value)}.{name}"
+                return f"{self.translate_expression(value)}.{name}"
             case ast.Subscript(value=value, slice=ast.Slice(lower=None, upper=ast.expr() as end)):
-                return f"{self.expression(value)}.slice(0, {self.expression(end)})"
+                return (
+                    f"{self.translate_expression(value)}.slice(0, {self.translate_expression(end)})"
+                )
             case ast.Subscript(value=value, slice=index):
-                return f"at({self.expression(value)}, {self.expression(index)})"
+                return f"at({self.translate_expression(value)}, {self.translate_expression(index)})"
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return f"-{self.expression(operand)}"
+                return f"-{self.translate_expression(operand)}"
             case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return f"!{self.expression(operand)}"
+                return f"!{self.translate_expression(operand)}"
             case ast.BinOp(left=left, op=ast.FloorDiv(), right=right):
-                return f"Math.floor({self.expression(left)} / {self.expression(right)})"
+                quotient = f"{self.translate_expression(left)} / {self.translate_expression(right)}"
+                return f"Math.floor({quotient})"
             case ast.BinOp(left=left, op=operator, right=right):
-                return self._join_operands([left, right], self._operator(operator))
+                return self._join_operands([left, right], self._translate_operator(operator))
             case ast.BoolOp(op=operator, values=values):
-                return self._join_operands(values, self._operator(operator))
+                return self._join_operands(values, self._translate_operator(operator))
             case ast.Compare(left=left, ops=operators, comparators=others):
                 pairs = zip([left, *others], operators, others, strict=False)
-                return f"({' && '.join(self._comparison(*pair) for pair in pairs)})"
+                return f"({' && '.join(self._translate_comparison(*pair) for pair in pairs)})"
             case ast.IfExp(test=test, body=body, orelse=other):
-                parts = [self.expression(one) for one in (test, body, other)]
+                parts = [self.translate_expression(one) for one in (test, body, other)]
                 return f"({parts[0]} ? {parts[1]} : {parts[2]})"
             case ast.JoinedStr(values=values):
-                return f"`{''.join(map(self._template_part, values))}`"
+                return f"`{''.join(map(self._translate_template_part, values))}`"
             case ast.Lambda(args=arguments, body=body):
                 names = self._used_parameters([one.arg for one in arguments.args], body)
-                return f"({', '.join(names)}) => {self.expression(body)}"
+                return f"({', '.join(names)}) => {self.translate_expression(body)}"
             case ast.Call():
-                return self._call(node)
+                return self._translate_call(node)
             case ast.List(elts=items) | ast.Tuple(elts=items):
-                return f"[{', '.join(map(self.expression, items))}]"
+                return f"[{', '.join(map(self.translate_expression, items))}]"
             case ast.Set(elts=items):
-                return f"new Set([{', '.join(map(self.expression, items))}])"
+                return f"new Set([{', '.join(map(self.translate_expression, items))}])"
             case ast.Starred(value=value):
-                return f"...{self.expression(value)}"
+                return f"...{self.translate_expression(value)}"
             case ast.ListComp() | ast.GeneratorExp():
-                return self._comprehension(node.generators, "map", node.elt)
+                return self._translate_comprehension(node.generators, "map", node.elt)
             case ast.SetComp(elt=item, generators=generators):
-                return f"new Set({self._comprehension(generators, 'map', item)})"
+                return f"new Set({self._translate_comprehension(generators, 'map', item)})"
             case ast.DictComp(key=key, value=value, generators=generators):
                 pair = ast.Tuple([key, value])
-                return f"new Map({self._comprehension(generators, 'map', pair, ' as const')})"
+                entries = self._translate_comprehension(generators, "map", pair, " as const")
+                return f"new Map({entries})"
         raise NotImplementedError(ast.unparse(node))
 
     def _used_parameters(self, names: list[str], body: ast.expr) -> list[str]:
@@ -166,59 +184,63 @@ class Translator:
             names.pop()
         return [name if name in used else f"_{name}" for name in names]
 
-    def _operator(self, node: ast.AST) -> str:
-        if type(node) not in OPERATORS:
+    def _translate_operator(self, node: ast.AST) -> str:
+        if type(node) not in TYPESCRIPT_OPERATORS:
             raise NotImplementedError(type(node).__name__)
-        return OPERATORS[type(node)]
+        return TYPESCRIPT_OPERATORS[type(node)]
 
     def _join_operands(self, items: Sequence[ast.expr], operator: str) -> str:
-        return f"({f' {operator} '.join(map(self.expression, items))})"
+        return f"({f' {operator} '.join(map(self.translate_expression, items))})"
 
-    def _comparison(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> str:
-        a, b = self.expression(left), self.expression(right)
+    def _translate_comparison(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> str:
+        a, b = self.translate_expression(left), self.translate_expression(right)
         if isinstance(operator, ast.In | ast.NotIn):
             return f"{'' if isinstance(operator, ast.In) else '!'}has({b}, {a})"
-        return f"{a} {self._operator(operator)} {b}"
+        return f"{a} {self._translate_operator(operator)} {b}"
 
-    def _template_part(self, node: ast.expr) -> str:
+    def _translate_template_part(self, node: ast.expr) -> str:
         match node:
             case ast.Constant(value=str(text)):
                 return text.replace("\\", "\\\\").replace("`", "\\`").replace("$", "\\$")
             case ast.FormattedValue(value=value, conversion=-1, format_spec=None):
-                return f"${{{self.expression(value)}}}"
+                return f"${{{self.translate_expression(value)}}}"
         raise NotImplementedError(ast.unparse(node))
 
-    def _call(self, node: ast.Call) -> str:
+    def _translate_call(self, node: ast.Call) -> str:
         match node:
             case ast.Call(func=ast.Name(id="all"), args=[ast.GeneratorExp() as one]):
-                return self._comprehension(one.generators, "every", one.elt)
+                return self._translate_comprehension(one.generators, "every", one.elt)
             case ast.Call(func=ast.Name(id="enumerate"), args=[items]):
-                return f"[...{self.expression(items)}.entries()]"
+                return f"[...{self.translate_expression(items)}.entries()]"
             case ast.Call(func=ast.Name(id="min" | "max" as name), args=[items]):
-                return f"Math.{name}(...{self.expression(items)})"
+                return f"Math.{name}(...{self.translate_expression(items)})"
             case ast.Call(func=ast.Name(id="set"), args=[items]):
-                return f"new Set({self.expression(items)})"
+                return f"new Set({self.translate_expression(items)})"
             case ast.Call(func=ast.Attribute(value=value, attr="index"), args=[item]):
-                return f"{self.expression(value)}.indexOf({self.expression(item)})"
+                return (
+                    f"{self.translate_expression(value)}.indexOf({self.translate_expression(item)})"
+                )
             case ast.Call(func=ast.Attribute(value=value, attr="get"), args=[key, default]):
-                got = f"{self.expression(value)}.get({self.expression(key)})"
-                return f"({got} ?? {self.expression(default)})"
+                got = f"{self.translate_expression(value)}.get({self.translate_expression(key)})"
+                return f"({got} ?? {self.translate_expression(default)})"
             case ast.Call(func=ast.Name(id=name), args=[], keywords=[_, *_] as fields):
-                lines = ", ".join(f"{one.arg}: {self.expression(one.value)}" for one in fields)
+                lines = ", ".join(
+                    f"{one.arg}: {self.translate_expression(one.value)}" for one in fields
+                )
                 return f"{{ {lines} }}"
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
                 if name == "Constraint":
-                    records, *functions = map(self.expression, arguments)
+                    records, *functions = map(self.translate_expression, arguments)
                     return "\n  constraint(" + ",\n    ".join([records, *functions]) + ")"
                 if name == "RecordSet":
-                    of, called = map(self.expression, arguments)
+                    of, called = map(self.translate_expression, arguments)
                     return f"{{\n  select: {of},\n  label: {called},\n}}"
-                found = BUILTINS.get(name) or self.names.get(name)
+                found = TYPESCRIPT_BUILTINS.get(name) or self.names.get(name)
                 if found:
-                    return f"{found}({', '.join(map(self.expression, arguments))})"
+                    return f"{found}({', '.join(map(self.translate_expression, arguments))})"
         raise NotImplementedError(ast.unparse(node))
 
-    def _comprehension(
+    def _translate_comprehension(
         self,
         generators: Sequence[ast.comprehension],
         method: str,
@@ -230,16 +252,17 @@ class Translator:
         The method is `every` instead of `map` for `all`.
         """
         (first, *others) = generators
-        items = self.expression(first.iter)
+        items = self.translate_expression(first.iter)
         for test in first.ifs:
-            items += f".filter(({self._target(first.target, test)}) => {self.expression(test)})"
-        target = self._target(first.target, item, *(one.iter for one in others))
+            parameter = self._translate_loop_target(first.target, test)
+            items += f".filter(({parameter}) => {self.translate_expression(test)})"
+        target = self._translate_loop_target(first.target, item, *(one.iter for one in others))
         if others:
-            inner = self._comprehension(others, method, item, ending)
+            inner = self._translate_comprehension(others, method, item, ending)
             return f"{items}.{'flatMap' if method == 'map' else method}(({target}) => {inner})"
-        return f"{items}.{method}(({target}) => {self.expression(item)}{ending})"
+        return f"{items}.{method}(({target}) => {self.translate_expression(item)}{ending})"
 
-    def _target(self, node: ast.expr, *used_in: ast.expr) -> str:
+    def _translate_loop_target(self, node: ast.expr, *used_in: ast.expr) -> str:
         """A loop's destructuring target, without unused names."""
         used = {one.id for each in used_in for one in ast.walk(each) if isinstance(one, ast.Name)}
         match node:

@@ -1,6 +1,6 @@
 // A channel as a button: its map at thumbnail size, with a caption.
 import type { ComponentChildren } from "preact";
-import { pictureFrame } from "../network/display_kind.ts";
+import { channelPictureSize } from "../network/display_kind.ts";
 import type { Value } from "../plan/schema.ts";
 import { useViews } from "./context.ts";
 import { fitScale, px, tileSide } from "./layout.ts";
@@ -10,18 +10,21 @@ import { Maps } from "./maps.tsx";
 export const TILE_SIDE = 84;
 export const TILE_GAP = 8;
 
-const scaleOf = (value: Value, ratio: number): number => {
-  const { height, width } = pictureFrame(value);
-  return fitScale(Math.max(height, width), TILE_SIDE * ratio);
+const tileScale = (value: Value, pixelRatio: number): number => {
+  const { height, width } = channelPictureSize(value);
+  return fitScale(Math.max(height, width), TILE_SIDE * pixelRatio);
 };
 
 /** CSS pixels of a channel's tile: its map at the largest whole-number scale, with room for the caption. */
-export const tileWidth = (value: Value, ratio: number): number =>
-  Math.max(44, tileSide(pictureFrame(value).width, scaleOf(value, ratio)) / ratio);
+export const tileWidth = (value: Value, pixelRatio: number): number =>
+  Math.max(
+    44,
+    tileSide(channelPictureSize(value).width, tileScale(value, pixelRatio)) / pixelRatio,
+  );
 
 /** The number of tiles of a value that fit side by side. */
-export const tilesPerRow = (value: Value, ratio: number, room: number): number =>
-  Math.max(1, Math.floor((room + TILE_GAP) / (tileWidth(value, ratio) + TILE_GAP)));
+export const tilesPerRow = (value: Value, pixelRatio: number, availableWidth: number): number =>
+  Math.max(1, Math.floor((availableWidth + TILE_GAP) / (tileWidth(value, pixelRatio) + TILE_GAP)));
 
 export function ChannelTile(props: {
   value: Value;
@@ -32,7 +35,7 @@ export function ChannelTile(props: {
 }) {
   const { value, channel, label, choose, children } = props;
   const ratio = useViews().pixelRatio.value;
-  const scale = scaleOf(value, ratio);
+  const scale = tileScale(value, ratio);
   return (
     <button
       type="button"

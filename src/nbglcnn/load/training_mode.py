@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Array, Graph, Node
-from nbglcnn.load.bounds import quote_name
 from nbglcnn.load.model import Model
+from nbglcnn.load.size_limits import quote_name
 
 if TYPE_CHECKING:
     import torch
@@ -40,10 +40,13 @@ class DropoutSpec:
 
 
 def make_dropout(
-    p: float, of: Literal["elements", "channels", "examples"] = "elements", *, rescale: bool = True
+    p: float,
+    granularity: Literal["elements", "channels", "examples"] = "elements",
+    *,
+    rescale: bool = True,
 ) -> DropoutSpec:
     """Return a DropoutSpec; with `rescale`, kept values are divided by 1 − p."""
-    return DropoutSpec(p, of, 1 / (1 - p) if rescale and p < 1 else 1.0)
+    return DropoutSpec(p, granularity, 1 / (1 - p) if rescale and p < 1 else 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +90,10 @@ def onnx_training_mode(model: OnnxModel) -> TrainingMode:
     import numpy as np
     from onnx import numpy_helper
 
-    from nbglcnn.load.onnx.file import embed_external_data, read_model
+    from nbglcnn.load.onnx.model_file import embed_external_data, read_model
     from nbglcnn.load.onnx.onnx_model import OnnxModel
 
-    proto, _, folder = read_model(model.source)
+    proto, _, folder = read_model(model.user_model)
     if not any(node.op_type == "Dropout" for node in proto.graph.node):
         return TrainingMode(model)
     own = embed_external_data(proto, folder)
@@ -99,7 +102,7 @@ def onnx_training_mode(model: OnnxModel) -> TrainingMode:
     for node in own.graph.node:
         if node.op_type != "Dropout" or node.domain not in ("", "ai.onnx"):
             continue
-        p = _ratio(own, node)
+        p = _dropout_ratio(own, node)
         if p <= 0 or any(node.output[1:]):
             continue
         one = f"{node.output[0]}{DROPOUT_SUFFIX}"
@@ -115,7 +118,7 @@ def onnx_training_mode(model: OnnxModel) -> TrainingMode:
     return TrainingMode(OnnxModel(own), dropouts)
 
 
-def _ratio(proto: Any, node: Any) -> float:
+def _dropout_ratio(proto: Any, node: Any) -> float:
     """A Dropout's probability: an attribute, or an input since opset 12; default 0.5."""
     from onnx import numpy_helper
 
@@ -140,8 +143,8 @@ def dropout_keys(mode: TrainingMode, graph: Graph) -> dict[str, DropoutSpec]:
     """The dropout of each layer key that has one, by key name."""
     found = {}
     for key in graph.keys:
-        path = re.sub(r":\d+$", "", key.call or "")
-        own = mode.dropouts.get(key.call or "") or mode.dropouts.get(path)
+        path = re.sub(r":\d+$", "", key.module_call or "")
+        own = mode.dropouts.get(key.module_call or "") or mode.dropouts.get(path)
         if own is not None and key.kind == "layer":
             found[key.name] = own
     return found

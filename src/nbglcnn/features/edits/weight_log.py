@@ -39,9 +39,9 @@ class WeightLog:
     be uploaded again.
     """
 
-    def __init__(self, network: Network, show: Callable[[list[Patch]], None]) -> None:
+    def __init__(self, network: Network, send_patches: Callable[[list[Patch]], None]) -> None:
         self._network = network
-        self._send_patches = show
+        self._send_patches = send_patches
         self._edits: list[WeightEdit] = []
         self.applied_count = 0
 
@@ -79,7 +79,7 @@ class WeightLog:
         self._edits.clear()
         self.applied_count = 0
 
-    def seek(self, count: int) -> None:
+    def set_applied_count(self, count: int) -> None:
         """Apply exactly the first `count` edits; InputError if there are fewer."""
         if count > len(self._edits):
             raise InputError(f"{count} weight edits were requested; {len(self._edits)} are kept")
@@ -158,7 +158,7 @@ def to_onnx(model: load.Model, graph: Graph, path: str | os.PathLike[str]) -> Pa
     return model.write_onnx(graph, now, check_output_path(path))
 
 
-def flat_index(shape: tuple[int, ...], first: int, count: int) -> tuple[Array, ...]:
+def unravel_range(shape: tuple[int, ...], first: int, count: int) -> tuple[Array, ...]:
     """Return the index of `count` successive elements in row-major order."""
     size = math.prod(shape)
     if first + count > size:

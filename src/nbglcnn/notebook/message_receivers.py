@@ -6,11 +6,13 @@ from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 
-class Inbox(Protocol):
+class MessageReceiver(Protocol):
     """A receiver of a Viewer's custom messages, each with its content and buffers."""
 
     def receive(self, content: Any, buffers: list[memoryview]) -> None:
         """Receive one message; callable from any thread."""
 
 
-inboxes_by_comm: WeakValueDictionary[str, Inbox] = WeakValueDictionary()  # by comm id
+receivers_by_comm_id: WeakValueDictionary[str, MessageReceiver] = (
+    WeakValueDictionary()
+)  # by comm id

@@ -15,14 +15,14 @@ import numpy as np
 
 from nbglcnn.errors import ModelError, UnsupportedModel
 from nbglcnn.graph import Array
-from nbglcnn.load.bounds import quote_name, validate_shape
+from nbglcnn.load.size_limits import quote_name, validate_shape
 
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto
 
-PICKLES = {".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".bin"}
-MAX_FILE = 2**31 - 1  # protobuf's own limit
-COPY_HINT = "links are not followed; copy the file and the model into one folder"
+PICKLE_SUFFIXES = {".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".bin"}
+MAX_FILE_BYTES = 2**31 - 1  # protobuf's own limit
+SYMLINK_HINT = "links are not followed; copy the file and the model into one folder"
 EXTERNAL_DATA_KEYS = {"location", "offset", "length", "checksum"}  # of external data
 # Signatures at the start of other file formats, in the order to try.
 FILE_SIGNATURES = (
@@ -40,7 +40,7 @@ FILE_SIGNATURES = (
     (b"NBGLCNN", "a Plan of nbglcnn: read it with nbglcnn.Plan.load(path), run it with Session"),
 )
 # Signatures at byte 4.
-OFFSET_SIGNATURES = (
+BYTE_4_SIGNATURES = (
     (b"TFL3", "a TensorFlow Lite model: convert it, for example with tf2onnx"),
     (b"ORTM", "a model in ONNX Runtime's own format: give the original .onnx file"),
 )
@@ -76,7 +76,7 @@ def read_model(source: Any) -> tuple[ModelProto, str, DataFolder | None]:
     if isinstance(source, onnx.ModelProto):
         return validate_model(source, "this ModelProto"), source.graph.name or "model", None
     if isinstance(source, bytes | bytearray | memoryview):
-        return parse(bytes(source), "these bytes"), "model", None
+        return parse_model_proto(bytes(source), "these bytes"), "model", None
     if not os.fspath(source):
         raise ModelError("the path of the model is empty")
     path = os.path.abspath(os.fspath(source))  # an absolute path: bare names disable path checks
@@ -84,11 +84,17 @@ def read_model(source: Any) -> tuple[ModelProto, str, DataFolder | None]:
         path = os.fsdecode(path)
     name = Path(path).name
     if "\0" not in path and not os.path.lexists(path):
-        raise ModelError(f"file not found: {quote_name(os.fsdecode(source))}{_advice(source)}")
-    if Path(path).suffix.lower() in PICKLES:
+        raise ModelError(
+            f"file not found: {quote_name(os.fsdecode(source))}{_missing_file_hint(source)}"
+        )
+    if Path(path).suffix.lower() in PICKLE_SUFFIXES:
         raise ModelError(f"{name} is not an ONNX file. {CHECKPOINT_HINT}")
     real = os.path.dirname(os.path.realpath(path)) if os.path.islink(path) else ""
-    return parse(_read(path), name), Path(path).stem, DataFolder(os.path.dirname(path), real)
+    return (
+        parse_model_proto(_read_file_bytes(path), name),
+        Path(path).stem,
+        DataFolder(os.path.dirname(path), real),
+    )
 
 
 def embed_external_data(model: ModelProto, folder: DataFolder | None) -> ModelProto:
@@ -113,7 +119,7 @@ def embed_external_data(model: ModelProto, folder: DataFolder | None) -> ModelPr
     return own
 
 
-def _advice(source: Any) -> str:
+def _missing_file_hint(source: Any) -> str:
     """The hint for a path that doesn't exist."""
     text = os.fsdecode(source)
     if text.startswith("~"):
@@ -121,16 +127,16 @@ def _advice(source: Any) -> str:
     return "" if os.path.isabs(text) else f" in {os.getcwd()}"
 
 
-def _read(path: str) -> bytes:
+def _read_file_bytes(path: str) -> bytes:
     name = os.path.basename(path)
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise ModelError(f"{name} is not a file")
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            if size > MAX_FILE:
+            if size > MAX_FILE_BYTES:
                 raise ModelError(
-                    f"{name} has {size:,} bytes; an ONNX file has at most {MAX_FILE:,}"
+                    f"{name} has {size:,} bytes; an ONNX file has at most {MAX_FILE_BYTES:,}"
                 )
             return file.read()
     except (OSError, ValueError) as error:
@@ -138,7 +144,7 @@ def _read(path: str) -> bytes:
         raise ModelError(f"{name} cannot be read: {reason}") from error
 
 
-def parse(data: bytes, name: str) -> ModelProto:
+def parse_model_proto(data: bytes, name: str) -> ModelProto:
     """Parse bytes as a ModelProto; the ModelError describes what they are instead."""
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -153,18 +159,18 @@ def parse(data: bytes, name: str) -> ModelProto:
     try:
         model.ParseFromString(data)
     except (DecodeError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        looks = _looks_like(data)
+        looks = _guess_format(data)
         if looks:
             raise ModelError(f"{name}: not an ONNX model but {looks}") from error
         raise ModelError(f"{name}: not an ONNX model, or damaged ({error})") from error
-    if not model.HasField("graph") and (looks := _looks_like(data)):
+    if not model.HasField("graph") and (looks := _guess_format(data)):
         raise ModelError(f"{name}: not an ONNX model but {looks}")
     return validate_model(model, name)
 
 
-def _looks_like(data: bytes) -> str:
+def _guess_format(data: bytes) -> str:
     """A guess at the format of bytes that are not a model, or ""."""
-    for mark, meaning in OFFSET_SIGNATURES:
+    for mark, meaning in BYTE_4_SIGNATURES:
         if data[4:8] == mark:
             return meaning
     if data[8:9] == b"{" and int.from_bytes(data[:8], "little") <= len(data) - 8:
@@ -178,12 +184,12 @@ def validate_model(model: ModelProto, name: str) -> ModelProto:
     """Return the model if it has a graph and opsets; random bytes can also parse as protobuf."""
     if not model.HasField("graph") or not model.opset_import:
         raise ModelError(f"{name}: not an ONNX model, or damaged (it has no graph or no opset)")
-    if not _is_text(model):
+    if not _has_valid_strings(model):
         raise ModelError(f"{name}: damaged (a name in it is not UTF-8 text)")
     return model
 
 
-def _is_text(message: Any) -> bool:
+def _has_valid_strings(message: Any) -> bool:
     """Whether all strings are valid: protobuf silently returns bytes for invalid UTF-8."""
     for field, value in message.ListFields():
         if field.type == field.TYPE_STRING:
@@ -193,7 +199,7 @@ def _is_text(message: Any) -> bool:
                 return False
         elif field.type == field.TYPE_MESSAGE:
             several = [value] if hasattr(value, "ListFields") else value
-            if not all(_is_text(v) for v in several):
+            if not all(_has_valid_strings(v) for v in several):
                 return False
     return True
 
@@ -258,49 +264,53 @@ _TENSOR_STORAGE: dict[int, tuple[str, str]] = {
 }
 
 
-def _read_external(tensor: TensorProto, what: str, folder: DataFolder | None, needed: int) -> bytes:
+def _read_external(
+    tensor: TensorProto, error_subject: str, folder: DataFolder | None, byte_count: int
+) -> bytes:
     """Read a tensor's bytes from its external file; see `_open_external` for links."""
     entries: dict[str, str] = {}
     for entry in tensor.external_data:
         if entry.key not in EXTERNAL_DATA_KEYS or entry.key in entries:
-            raise ModelError(f"{what}: external data with the key {quote_name(entry.key)}")
+            raise ModelError(f"{error_subject}: external data with the key {quote_name(entry.key)}")
         entries[entry.key] = entry.value
     location = entries.get("location", "")
     if folder is None:
         raise ModelError(
-            f"{what}: its values are in another file ({quote_name(location)}). Only a model "
-            "given by path may refer to files in its own folder; otherwise load the model with "
-            "onnx.load(path) first"
+            f"{error_subject}: its values are in another file ({quote_name(location)}). Only a "
+            "model given by path may refer to files in its own folder; otherwise load the model "
+            "with onnx.load(path) first"
         )
     numbers = []
-    for key, default in (("offset", 0), ("length", needed)):
+    for key, default in (("offset", 0), ("length", byte_count)):
         text = entries.get(key, str(default))
         if not (text.isascii() and text.isdigit() and len(text) < 20):
-            raise ModelError(f"{what}: external data with {key} {quote_name(text)}")
+            raise ModelError(f"{error_subject}: external data with {key} {quote_name(text)}")
         numbers.append(int(text))
     offset, length = numbers
-    if length != needed:
-        raise ModelError(f"{what}: external data of {length} bytes; its shape needs {needed}")
-    with _open_external(folder, location, what) as file:
+    if length != byte_count:
+        raise ModelError(
+            f"{error_subject}: external data of {length} bytes; its shape needs {byte_count}"
+        )
+    with _open_external(folder, location, error_subject) as file:
         size = os.fstat(file).st_size
         if offset + length > size:
             raise ModelError(
-                f"{what}: bytes {offset} to {offset + length} of {quote_name(location)}, which has "
-                f"{size}"
+                f"{error_subject}: bytes {offset} to {offset + length} of {quote_name(location)}, "
+                f"which has {size}"
             )
         os.lseek(file, offset, os.SEEK_SET)
         chunks, left = [], length
         while left:
             chunk = os.read(file, min(left, 1 << 24))
             if not chunk:
-                raise ModelError(f"{what}: {quote_name(location)} ended while it was read")
+                raise ModelError(f"{error_subject}: {quote_name(location)} ended while it was read")
             chunks.append(chunk)
             left -= len(chunk)
         return b"".join(chunks)
 
 
 @contextmanager
-def _open_external(folder: DataFolder, location: str, what: str) -> Iterator[int]:
+def _open_external(folder: DataFolder, location: str, error_subject: str) -> Iterator[int]:
     """Open the file without following links, from the model's folder downwards.
 
     If the model's path is a link, a link to a file in the real model file's folder is opened in
@@ -310,8 +320,8 @@ def _open_external(folder: DataFolder, location: str, what: str) -> Iterator[int
     bad = not location or "\0" in location or "\\" in location or ":" in location
     if bad or any(part in ("", ".", "..") for part in parts):
         raise ModelError(
-            f"{what}: external data at {quote_name(location)}; it must be a plain relative path "
-            "inside the model's own folder"
+            f"{error_subject}: external data at {quote_name(location)}; it must be a plain "
+            "relative path inside the model's own folder"
         )
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
     flags |= getattr(os, "O_NONBLOCK", 0)  # opening a FIFO would block
@@ -324,7 +334,7 @@ def _open_external(folder: DataFolder, location: str, what: str) -> Iterator[int
             opened.append(os.open(path, os.O_RDONLY))
             for part in parts[:-1]:
                 opened.append(os.open(part, flags, dir_fd=opened[-1]))
-            if blob := _linked_name(folder, location):
+            if blob := _link_target_name(folder, location):
                 opened.append(os.open(folder.link_target, os.O_RDONLY))
                 parts = [blob]
             opened.append(os.open(parts[-1], flags, dir_fd=opened[-1]))
@@ -332,30 +342,38 @@ def _open_external(folder: DataFolder, location: str, what: str) -> Iterator[int
             for part in parts[:-1]:
                 path = os.path.join(path, part)
                 if os.path.islink(path):
-                    raise ModelError(f"{what}: {quote_name(location)} is a link; {COPY_HINT}")
-            blob = _linked_name(folder, location)
+                    raise ModelError(
+                        f"{error_subject}: {quote_name(location)} is a link; {SYMLINK_HINT}"
+                    )
+            blob = _link_target_name(folder, location)
             path = os.path.join(folder.link_target, blob) if blob else os.path.join(path, parts[-1])
             if os.path.islink(path):
-                raise ModelError(f"{what}: {quote_name(location)} is a link; {COPY_HINT}")
+                raise ModelError(
+                    f"{error_subject}: {quote_name(location)} is a link; {SYMLINK_HINT}"
+                )
             opened.append(os.open(path, flags))
         found = os.fstat(opened[-1])
         if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
             raise ModelError(
-                f"{what}: {quote_name(location)} is a link, or not a plain file; {COPY_HINT}"
+                f"{error_subject}: {quote_name(location)} is a link, or not a plain file; "
+                f"{SYMLINK_HINT}"
             )
         yield opened[-1]
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise ModelError(f"{what}: {quote_name(location)} is a link; {COPY_HINT}") from error
+            raise ModelError(
+                f"{error_subject}: {quote_name(location)} is a link; {SYMLINK_HINT}"
+            ) from error
         raise ModelError(
-            f"{what}: {quote_name(location)} cannot be opened as a plain file ({error.strerror})"
+            f"{error_subject}: {quote_name(location)} cannot be opened as a plain file "
+            f"({error.strerror})"
         ) from error
     finally:
         for handle in opened:
             os.close(handle)
 
 
-def _linked_name(folder: DataFolder, location: str) -> str:
+def _link_target_name(folder: DataFolder, location: str) -> str:
     """The file that a link to external data points to, in the folder of the real model file."""
     path = os.path.join(folder.path, *location.split("/"))
     if not folder.link_target or not os.path.islink(path):

@@ -40,7 +40,7 @@ INPUT_KINDS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], np.ndarr
 }
 
 
-def inputs(kind: str, names: Sequence[str]) -> dict[str, np.ndarray]:
+def make_inputs(kind: str, names: Sequence[str]) -> dict[str, np.ndarray]:
     """The inputs of one kind; each name has the same values in every run."""
     return {
         name: INPUT_KINDS[kind](
@@ -103,47 +103,53 @@ def _uniform(*shape: int) -> Tensor:
     return torch.rand(shape, generator=torch.Generator().manual_seed(sum(shape)))
 
 
-def _random_statistics(made: nn.Module) -> nn.Module:
+def _with_random_statistics(module: nn.Module) -> nn.Module:
     """Give a module running statistics other than a fresh module's."""
-    for name, tensor in made.named_buffers():
+    for name, tensor in module.named_buffers():
         if name.endswith("running_mean"):
             tensor.copy_(_normal(*tensor.shape))
         elif name.endswith("running_var"):
             tensor.copy_(_uniform(*tensor.shape) + 0.3)
-    return made
+    return module
 
 
 PICTURE_SHAPE = SHAPES["picture"]
 VECTOR_SHAPE = SHAPES["vector"]
 ROW_SHAPE = SHAPES["row"]
 VOLUME_SHAPE = SHAPES["volume"]
-TAKES_PICTURE, TAKES_ROW, TAKES_VOLUME = ("picture",), ("row",), ("volume",)
-TAKES_VECTOR = ("vector",)
-TAKES_TWO, TAKES_THREE = ("picture", "other"), ("picture", "other", "third")
+PICTURE_INPUTS, ROW_INPUTS, VOLUME_INPUTS = ("picture",), ("row",), ("volume",)
+VECTOR_INPUTS = ("vector",)
+TWO_PICTURE_INPUTS, THREE_PICTURE_INPUTS = ("picture", "other"), ("picture", "other", "third")
 
 
-def _without_arguments(*names: str, takes: tuple[str, ...] = TAKES_PICTURE) -> list[ModuleCase]:
+def _cases_without_arguments(
+    *names: str, input_names: tuple[str, ...] = PICTURE_INPUTS
+) -> list[ModuleCase]:
     """Modules without arguments."""
-    return [ModuleCase(f"nn.{name}", getattr(nn, name), takes) for name in names]
+    return [ModuleCase(f"nn.{name}", getattr(nn, name), input_names) for name in names]
 
 
-def _with_arguments(takes: tuple[str, ...], **arguments: tuple[object, ...]) -> list[ModuleCase]:
+def _cases_with_arguments(
+    input_names: tuple[str, ...], **arguments: tuple[object, ...]
+) -> list[ModuleCase]:
     """Modules, by name with their arguments."""
     return [
-        ModuleCase(f"nn.{name}", lambda name=name, given=given: getattr(nn, name)(*given), takes)
+        ModuleCase(
+            f"nn.{name}", lambda name=name, given=given: getattr(nn, name)(*given), input_names
+        )
         for name, given in arguments.items()
     ]
 
 
 def _function_cases(
-    takes: tuple[str, ...], *names: str, **arguments: tuple[object, ...]
+    input_names: tuple[str, ...], *names: str, **arguments: tuple[object, ...]
 ) -> list[ModuleCase]:
     """Functions, with the arguments that follow their inputs."""
     return [
         ModuleCase(
             f"F.{name}",
             lambda name=name, given=given: FunctionModule(lambda *x: getattr(F, name)(*x, *given)),
-            takes,
+            input_names,
         )
         for name, given in {**dict.fromkeys(names, ()), **arguments}.items()
     ]
@@ -152,10 +158,10 @@ def _function_cases(
 def _function_case(
     name: str,
     call: Callable[..., object],
-    takes: tuple[str, ...] = TAKES_PICTURE,
+    input_names: tuple[str, ...] = PICTURE_INPUTS,
     *constants: Tensor,
 ) -> ModuleCase:
-    return ModuleCase(f"F.{name}", lambda: FunctionModule(call, constants), takes)
+    return ModuleCase(f"F.{name}", lambda: FunctionModule(call, constants), input_names)
 
 
 ACTIVATIONS = (
@@ -166,130 +172,130 @@ ACTIVATIONS = (
     *("Flatten",),
 )
 LOSSES = ("HuberLoss", "L1Loss", "MSELoss", "SmoothL1Loss", "SoftMarginLoss", "PoissonNLLLoss")
-CLASSES = torch.tensor([1, 5, 0])
+TARGET_CLASSES = torch.tensor([1, 5, 0])
 
 MODULE_CASES = [
-    *_without_arguments(*ACTIVATIONS),
-    *_with_arguments(TAKES_PICTURE, GLU=(1,), Threshold=(0.1, 20.0), LogSoftmax=(1,), Softmax=(-1,), Softmin=(1,)),
-    *_with_arguments(TAKES_PICTURE, AdaptiveAvgPool2d=((4, 3),), AdaptiveMaxPool2d=((4, 3),), AvgPool2d=(3, 2, 1)),
-    *_with_arguments(TAKES_PICTURE, MaxPool2d=(3, 2, 1), LPPool2d=(2, 3), ChannelShuffle=(2,), PixelShuffle=(2,)),
-    *_with_arguments(TAKES_PICTURE, CircularPad2d=(2,), ConstantPad2d=(1, 7.0), ReflectionPad2d=(2,), ZeroPad2d=(1,)),
-    *_with_arguments(TAKES_PICTURE, ReplicationPad2d=(2,), Unflatten=(1, (2, 2)), Unfold=(3,), LocalResponseNorm=(3,)),
-    *_with_arguments(TAKES_PICTURE, CrossMapLRN2d=(3,), Upsample=(None, 2), UpsamplingBilinear2d=(None, 2)),
-    *_with_arguments(TAKES_PICTURE, UpsamplingNearest2d=(None, 2), Conv2d=(4, 5, 3), ConvTranspose2d=(4, 5, 3, 2)),
-    *_with_arguments(TAKES_PICTURE, InstanceNorm2d=(4,), GroupNorm=(2, 4), LayerNorm=(8,), RMSNorm=(8,), Linear=(8, 3)),
-    *_with_arguments(TAKES_PICTURE, FractionalMaxPool2d=(2, (4, 4))),
+    *_cases_without_arguments(*ACTIVATIONS),
+    *_cases_with_arguments(PICTURE_INPUTS, GLU=(1,), Threshold=(0.1, 20.0), LogSoftmax=(1,), Softmax=(-1,), Softmin=(1,)),
+    *_cases_with_arguments(PICTURE_INPUTS, AdaptiveAvgPool2d=((4, 3),), AdaptiveMaxPool2d=((4, 3),), AvgPool2d=(3, 2, 1)),
+    *_cases_with_arguments(PICTURE_INPUTS, MaxPool2d=(3, 2, 1), LPPool2d=(2, 3), ChannelShuffle=(2,), PixelShuffle=(2,)),
+    *_cases_with_arguments(PICTURE_INPUTS, CircularPad2d=(2,), ConstantPad2d=(1, 7.0), ReflectionPad2d=(2,), ZeroPad2d=(1,)),
+    *_cases_with_arguments(PICTURE_INPUTS, ReplicationPad2d=(2,), Unflatten=(1, (2, 2)), Unfold=(3,), LocalResponseNorm=(3,)),
+    *_cases_with_arguments(PICTURE_INPUTS, CrossMapLRN2d=(3,), Upsample=(None, 2), UpsamplingBilinear2d=(None, 2)),
+    *_cases_with_arguments(PICTURE_INPUTS, UpsamplingNearest2d=(None, 2), Conv2d=(4, 5, 3), ConvTranspose2d=(4, 5, 3, 2)),
+    *_cases_with_arguments(PICTURE_INPUTS, InstanceNorm2d=(4,), GroupNorm=(2, 4), LayerNorm=(8,), RMSNorm=(8,), Linear=(8, 3)),
+    *_cases_with_arguments(PICTURE_INPUTS, FractionalMaxPool2d=(2, (4, 4))),
     ModuleCase("nn.PixelUnshuffle", lambda: nn.Sequential(nn.ZeroPad2d((0, 0, 1, 0)), nn.PixelUnshuffle(2))),
-    ModuleCase("nn.BatchNorm2d", lambda: _random_statistics(nn.BatchNorm2d(4))),
-    ModuleCase("nn.SyncBatchNorm", lambda: _random_statistics(nn.SyncBatchNorm(4))),
+    ModuleCase("nn.BatchNorm2d", lambda: _with_random_statistics(nn.BatchNorm2d(4))),
+    ModuleCase("nn.SyncBatchNorm", lambda: _with_random_statistics(nn.SyncBatchNorm(4))),
     ModuleCase("nn.Sequential", lambda: nn.Sequential(nn.Conv2d(4, 3, 3), nn.ReLU())),
     ModuleCase("nn.ParameterList", lambda: ScaledByEntry(nn.ParameterList([nn.Parameter(_normal(8))]), 0)),
     ModuleCase("nn.ParameterDict", lambda: ScaledByEntry(nn.ParameterDict({"a": nn.Parameter(_normal(8))}), "a")),
     ModuleCase("nn.ModuleList", lambda: ModuleSequence(nn.ModuleList([nn.Linear(8, 8), nn.GELU()]))),
     ModuleCase("nn.ModuleDict", lambda: ModuleSequence(nn.ModuleDict({"a": nn.Linear(8, 8), "b": nn.Tanh()}))),
-    *_without_arguments("Dropout1d", takes=TAKES_ROW),
-    _function_case("dropout1d", lambda x: F.dropout1d(x, training=False), TAKES_ROW),
-    *_with_arguments(TAKES_ROW, AdaptiveAvgPool1d=(4,), AdaptiveMaxPool1d=(4,), AvgPool1d=(3,), MaxPool1d=(3,)),
-    *_with_arguments(TAKES_ROW, LPPool1d=(2, 3), CircularPad1d=(2,), ConstantPad1d=(1, 7.0), ReflectionPad1d=(2,)),
-    *_with_arguments(TAKES_ROW, ReplicationPad1d=(2,), ZeroPad1d=(1,), Conv1d=(5, 4, 3), ConvTranspose1d=(5, 4, 3)),
-    *_with_arguments(TAKES_ROW, InstanceNorm1d=(5,), GRU=(12, 7), LSTM=(12, 7), RNN=(12, 7)),
-    ModuleCase("nn.BatchNorm1d", lambda: _random_statistics(nn.BatchNorm1d(5)), TAKES_ROW),
-    ModuleCase("nn.MultiheadAttention", lambda: SelfAttention(12), TAKES_ROW),
-    ModuleCase("nn.TransformerEncoderLayer", lambda: nn.TransformerEncoderLayer(12, 3, 16, batch_first=True).eval(), TAKES_ROW),
-    ModuleCase("nn.TransformerEncoder", lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(12, 3, 16, batch_first=True), 2, enable_nested_tensor=False).eval(), TAKES_ROW),
-    ModuleCase("nn.TransformerDecoderLayer", lambda: TwoArgumentModule(nn.TransformerDecoderLayer(12, 3, 16, batch_first=True)), TAKES_ROW),
-    ModuleCase("nn.TransformerDecoder", lambda: TwoArgumentModule(nn.TransformerDecoder(nn.TransformerDecoderLayer(12, 3, 16, batch_first=True), 2)), TAKES_ROW),
-    ModuleCase("nn.Transformer", lambda: TwoArgumentModule(nn.Transformer(12, 3, 1, 1, 16, batch_first=True)), TAKES_ROW),
-    *_with_arguments(TAKES_VECTOR, GRUCell=(6, 5), LSTMCell=(6, 5), RNNCell=(6, 5)),
-    *_with_arguments(TAKES_VOLUME, AdaptiveAvgPool3d=(3,), AdaptiveMaxPool3d=(3,), AvgPool3d=(2,), MaxPool3d=(2,)),
-    *_with_arguments(TAKES_VOLUME, LPPool3d=(2, 2), CircularPad3d=(1,), ConstantPad3d=(1, 7.0), ReflectionPad3d=(1,)),
-    *_with_arguments(TAKES_VOLUME, ReplicationPad3d=(1,), ZeroPad3d=(1,), Conv3d=(4, 3, 2), ConvTranspose3d=(4, 3, 2)),
-    *_with_arguments(TAKES_VOLUME, InstanceNorm3d=(4,), FractionalMaxPool3d=(2, (2, 2, 2))),
-    ModuleCase("nn.BatchNorm3d", lambda: _random_statistics(nn.BatchNorm3d(4)), TAKES_VOLUME),
-    *(ModuleCase(f"nn.MaxUnpool{n}d", lambda n=n: MaxUnpooled(n), takes) for n, takes in ((1, TAKES_ROW), (2, TAKES_PICTURE), (3, TAKES_VOLUME))),
+    *_cases_without_arguments("Dropout1d", input_names=ROW_INPUTS),
+    _function_case("dropout1d", lambda x: F.dropout1d(x, training=False), ROW_INPUTS),
+    *_cases_with_arguments(ROW_INPUTS, AdaptiveAvgPool1d=(4,), AdaptiveMaxPool1d=(4,), AvgPool1d=(3,), MaxPool1d=(3,)),
+    *_cases_with_arguments(ROW_INPUTS, LPPool1d=(2, 3), CircularPad1d=(2,), ConstantPad1d=(1, 7.0), ReflectionPad1d=(2,)),
+    *_cases_with_arguments(ROW_INPUTS, ReplicationPad1d=(2,), ZeroPad1d=(1,), Conv1d=(5, 4, 3), ConvTranspose1d=(5, 4, 3)),
+    *_cases_with_arguments(ROW_INPUTS, InstanceNorm1d=(5,), GRU=(12, 7), LSTM=(12, 7), RNN=(12, 7)),
+    ModuleCase("nn.BatchNorm1d", lambda: _with_random_statistics(nn.BatchNorm1d(5)), ROW_INPUTS),
+    ModuleCase("nn.MultiheadAttention", lambda: SelfAttention(12), ROW_INPUTS),
+    ModuleCase("nn.TransformerEncoderLayer", lambda: nn.TransformerEncoderLayer(12, 3, 16, batch_first=True).eval(), ROW_INPUTS),
+    ModuleCase("nn.TransformerEncoder", lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(12, 3, 16, batch_first=True), 2, enable_nested_tensor=False).eval(), ROW_INPUTS),
+    ModuleCase("nn.TransformerDecoderLayer", lambda: TwoArgumentModule(nn.TransformerDecoderLayer(12, 3, 16, batch_first=True)), ROW_INPUTS),
+    ModuleCase("nn.TransformerDecoder", lambda: TwoArgumentModule(nn.TransformerDecoder(nn.TransformerDecoderLayer(12, 3, 16, batch_first=True), 2)), ROW_INPUTS),
+    ModuleCase("nn.Transformer", lambda: TwoArgumentModule(nn.Transformer(12, 3, 1, 1, 16, batch_first=True)), ROW_INPUTS),
+    *_cases_with_arguments(VECTOR_INPUTS, GRUCell=(6, 5), LSTMCell=(6, 5), RNNCell=(6, 5)),
+    *_cases_with_arguments(VOLUME_INPUTS, AdaptiveAvgPool3d=(3,), AdaptiveMaxPool3d=(3,), AvgPool3d=(2,), MaxPool3d=(2,)),
+    *_cases_with_arguments(VOLUME_INPUTS, LPPool3d=(2, 2), CircularPad3d=(1,), ConstantPad3d=(1, 7.0), ReflectionPad3d=(1,)),
+    *_cases_with_arguments(VOLUME_INPUTS, ReplicationPad3d=(1,), ZeroPad3d=(1,), Conv3d=(4, 3, 2), ConvTranspose3d=(4, 3, 2)),
+    *_cases_with_arguments(VOLUME_INPUTS, InstanceNorm3d=(4,), FractionalMaxPool3d=(2, (2, 2, 2))),
+    ModuleCase("nn.BatchNorm3d", lambda: _with_random_statistics(nn.BatchNorm3d(4)), VOLUME_INPUTS),
+    *(ModuleCase(f"nn.MaxUnpool{n}d", lambda n=n: MaxUnpooled(n), takes) for n, takes in ((1, ROW_INPUTS), (2, PICTURE_INPUTS), (3, VOLUME_INPUTS))),
     ModuleCase("nn.Fold", lambda: nn.Sequential(nn.Unfold(2), nn.Fold((9, 8), 2))),
-    ModuleCase("nn.Embedding", lambda: EmbeddingLookup(nn.Embedding(9, 4)), TAKES_VECTOR),
-    ModuleCase("nn.EmbeddingBag", lambda: EmbeddingLookup(nn.EmbeddingBag(9, 4)), TAKES_VECTOR),
-    *(ModuleCase(f"nn.{name}", getattr(nn, name), TAKES_TWO) for name in (*LOSSES, "KLDivLoss", "CosineSimilarity", "PairwiseDistance")),
+    ModuleCase("nn.Embedding", lambda: EmbeddingLookup(nn.Embedding(9, 4)), VECTOR_INPUTS),
+    ModuleCase("nn.EmbeddingBag", lambda: EmbeddingLookup(nn.EmbeddingBag(9, 4)), VECTOR_INPUTS),
+    *(ModuleCase(f"nn.{name}", getattr(nn, name), TWO_PICTURE_INPUTS) for name in (*LOSSES, "KLDivLoss", "CosineSimilarity", "PairwiseDistance")),
     ModuleCase("nn.BCELoss", lambda: LossToTarget(nn.BCELoss(reduction="none"), _uniform(*PICTURE_SHAPE), torch.sigmoid)),
     ModuleCase("nn.BCEWithLogitsLoss", lambda: LossToTarget(nn.BCEWithLogitsLoss(reduction="none"), _uniform(*PICTURE_SHAPE))),
-    ModuleCase("nn.GaussianNLLLoss", lambda: GaussianLoss(nn.GaussianNLLLoss(reduction="none")), TAKES_TWO),
+    ModuleCase("nn.GaussianNLLLoss", lambda: GaussianLoss(nn.GaussianNLLLoss(reduction="none")), TWO_PICTURE_INPUTS),
     ModuleCase("nn.HingeEmbeddingLoss", lambda: LossToTarget(nn.HingeEmbeddingLoss(), _normal(*PICTURE_SHAPE).sign())),
-    ModuleCase("nn.CrossEntropyLoss", lambda: LossToTarget(nn.CrossEntropyLoss(reduction="none"), CLASSES), TAKES_VECTOR),
-    ModuleCase("nn.NLLLoss", lambda: LossToTarget(nn.NLLLoss(reduction="none"), CLASSES), TAKES_VECTOR),
+    ModuleCase("nn.CrossEntropyLoss", lambda: LossToTarget(nn.CrossEntropyLoss(reduction="none"), TARGET_CLASSES), VECTOR_INPUTS),
+    ModuleCase("nn.NLLLoss", lambda: LossToTarget(nn.NLLLoss(reduction="none"), TARGET_CLASSES), VECTOR_INPUTS),
     ModuleCase("nn.NLLLoss2d", lambda: LossToTarget(nn.NLLLoss2d(), torch.arange(144).reshape(2, 9, 8) % 4)),
-    ModuleCase("nn.MultiMarginLoss", lambda: LossToTarget(nn.MultiMarginLoss(), CLASSES), TAKES_VECTOR),
-    ModuleCase("nn.MultiLabelMarginLoss", lambda: LossToTarget(nn.MultiLabelMarginLoss(), torch.tensor([[3, 0, -1, 1, 1, 1]] * 3)), TAKES_VECTOR),
-    ModuleCase("nn.MultiLabelSoftMarginLoss", lambda: LossToTarget(nn.MultiLabelSoftMarginLoss(), _uniform(*VECTOR_SHAPE).round()), TAKES_VECTOR),
-    ModuleCase("nn.CTCLoss", lambda: CtcLoss(), TAKES_ROW),
-    ModuleCase("nn.AdaptiveLogSoftmaxWithLoss", lambda: LossToTarget(nn.AdaptiveLogSoftmaxWithLoss(6, 8, [4]), CLASSES), TAKES_VECTOR),
-    ModuleCase("nn.LinearCrossEntropyLoss", lambda: LossToTarget(nn.LinearCrossEntropyLoss(6, 8), CLASSES), TAKES_VECTOR),
-    ModuleCase("nn.MarginRankingLoss", lambda: RankingLoss(nn.MarginRankingLoss(), PICTURE_SHAPE), TAKES_TWO),
-    ModuleCase("nn.CosineEmbeddingLoss", lambda: CosineLoss(nn.CosineEmbeddingLoss()), TAKES_VECTOR),
-    ModuleCase("nn.TripletMarginLoss", nn.TripletMarginLoss, TAKES_THREE),
-    ModuleCase("nn.TripletMarginWithDistanceLoss", nn.TripletMarginWithDistanceLoss, TAKES_THREE),
-    ModuleCase("nn.Bilinear", lambda: nn.Bilinear(8, 8, 3), TAKES_TWO),
+    ModuleCase("nn.MultiMarginLoss", lambda: LossToTarget(nn.MultiMarginLoss(), TARGET_CLASSES), VECTOR_INPUTS),
+    ModuleCase("nn.MultiLabelMarginLoss", lambda: LossToTarget(nn.MultiLabelMarginLoss(), torch.tensor([[3, 0, -1, 1, 1, 1]] * 3)), VECTOR_INPUTS),
+    ModuleCase("nn.MultiLabelSoftMarginLoss", lambda: LossToTarget(nn.MultiLabelSoftMarginLoss(), _uniform(*VECTOR_SHAPE).round()), VECTOR_INPUTS),
+    ModuleCase("nn.CTCLoss", lambda: CtcLoss(), ROW_INPUTS),
+    ModuleCase("nn.AdaptiveLogSoftmaxWithLoss", lambda: LossToTarget(nn.AdaptiveLogSoftmaxWithLoss(6, 8, [4]), TARGET_CLASSES), VECTOR_INPUTS),
+    ModuleCase("nn.LinearCrossEntropyLoss", lambda: LossToTarget(nn.LinearCrossEntropyLoss(6, 8), TARGET_CLASSES), VECTOR_INPUTS),
+    ModuleCase("nn.MarginRankingLoss", lambda: RankingLoss(nn.MarginRankingLoss(), PICTURE_SHAPE), TWO_PICTURE_INPUTS),
+    ModuleCase("nn.CosineEmbeddingLoss", lambda: CosineLoss(nn.CosineEmbeddingLoss()), VECTOR_INPUTS),
+    ModuleCase("nn.TripletMarginLoss", nn.TripletMarginLoss, THREE_PICTURE_INPUTS),
+    ModuleCase("nn.TripletMarginWithDistanceLoss", nn.TripletMarginWithDistanceLoss, THREE_PICTURE_INPUTS),
+    ModuleCase("nn.Bilinear", lambda: nn.Bilinear(8, 8, 3), TWO_PICTURE_INPUTS),
     # Functions
-    *_function_cases(TAKES_PICTURE, "celu", "elu", "gelu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh"),
-    *_function_cases(TAKES_PICTURE, "leaky_relu", "logsigmoid", "mish", "relu", "relu6", "rrelu", "selu", "silu"),
-    *_function_cases(TAKES_PICTURE, "sigmoid", "softplus", "softshrink", "softsign", "tanh", "tanhshrink"),
+    *_function_cases(PICTURE_INPUTS, "celu", "elu", "gelu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh"),
+    *_function_cases(PICTURE_INPUTS, "leaky_relu", "logsigmoid", "mish", "relu", "relu6", "rrelu", "selu", "silu"),
+    *_function_cases(PICTURE_INPUTS, "sigmoid", "softplus", "softshrink", "softsign", "tanh", "tanhshrink"),
     *(_function_case(f"{n}_", lambda x, n=n: getattr(F, f"{n}_")(x.clone())) for n in ("celu", "elu", "hardtanh", "leaky_relu", "relu", "rrelu", "selu")),
     _function_case("threshold_", lambda x: F.threshold_(x.clone(), 0.1, 20.0)),
-    *_function_cases(TAKES_PICTURE, threshold=(0.1, 20.0), glu=(1,), softmax=(-1,), log_softmax=(1,), softmin=(1,), normalize=()),
+    *_function_cases(PICTURE_INPUTS, threshold=(0.1, 20.0), glu=(1,), softmax=(-1,), log_softmax=(1,), softmin=(1,), normalize=()),
     *(_function_case(n, lambda x, n=n: getattr(F, n)(x, training=False)) for n in ("dropout", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")),
-    *_function_cases(TAKES_PICTURE, adaptive_avg_pool2d=((4, 3),), adaptive_max_pool2d=((4, 3),), avg_pool2d=(3, 2, 1), max_pool2d=(3, 2, 1)),
-    *_function_cases(TAKES_PICTURE, lp_pool2d=(3.0, 3), channel_shuffle=(2,), native_channel_shuffle=(2,), pixel_shuffle=(2,), unfold=(3,)),
-    *_function_cases(TAKES_PICTURE, pad=((1, 2, 0, 1), "reflect"), local_response_norm=(3,), instance_norm=(), group_norm=(2,), layer_norm=((9, 8),), rms_norm=((9, 8),)),
-    *_function_cases(TAKES_PICTURE, adaptive_max_pool2d_with_indices=((4, 3),), max_pool2d_with_indices=(3,), fractional_max_pool2d=(2, (4, 4)), fractional_max_pool2d_with_indices=(2, (4, 4))),
+    *_function_cases(PICTURE_INPUTS, adaptive_avg_pool2d=((4, 3),), adaptive_max_pool2d=((4, 3),), avg_pool2d=(3, 2, 1), max_pool2d=(3, 2, 1)),
+    *_function_cases(PICTURE_INPUTS, lp_pool2d=(3.0, 3), channel_shuffle=(2,), native_channel_shuffle=(2,), pixel_shuffle=(2,), unfold=(3,)),
+    *_function_cases(PICTURE_INPUTS, pad=((1, 2, 0, 1), "reflect"), local_response_norm=(3,), instance_norm=(), group_norm=(2,), layer_norm=((9, 8),), rms_norm=((9, 8),)),
+    *_function_cases(PICTURE_INPUTS, adaptive_max_pool2d_with_indices=((4, 3),), max_pool2d_with_indices=(3,), fractional_max_pool2d=(2, (4, 4)), fractional_max_pool2d_with_indices=(2, (4, 4))),
     _function_case("pixel_unshuffle", lambda x: F.pixel_unshuffle(x[:, :, 1:], 2)),
     _function_case("fold", lambda x: F.fold(F.unfold(x, 3), (9, 8), 3)),
     _function_case("interpolate", lambda x: F.interpolate(x, scale_factor=1.5, mode="bicubic")),
     _function_case("upsample", lambda x: F.upsample(x, scale_factor=2)),
     _function_case("upsample_bilinear", lambda x: F.upsample_bilinear(x, scale_factor=2)),
     _function_case("upsample_nearest", lambda x: F.upsample_nearest(x, scale_factor=2)),
-    _function_case("grid_sample", lambda x, a: F.grid_sample(x, a, align_corners=False), TAKES_PICTURE, _uniform(2, 5, 6, 2) * 2 - 1),
+    _function_case("grid_sample", lambda x, a: F.grid_sample(x, a, align_corners=False), PICTURE_INPUTS, _uniform(2, 5, 6, 2) * 2 - 1),
     _function_case("affine_grid", lambda x: F.affine_grid(x[:, :2, 0, :3], (2, 4, 5, 6), align_corners=False)),
-    _function_case("linear", lambda x, a, b: F.linear(x, a, b), TAKES_PICTURE, _normal(5, 8), _normal(5)),
-    _function_case("conv2d", lambda x, a, b: F.conv2d(x, a, b), TAKES_PICTURE, _normal(5, 4, 3, 3), _normal(5)),
-    _function_case("conv_transpose2d", lambda x, a: F.conv_transpose2d(x, a, None, 2), TAKES_PICTURE, _normal(4, 5, 3, 3)),
-    _function_case("prelu", lambda x, a: F.prelu(x, a), TAKES_PICTURE, _normal(4)),
-    _function_case("batch_norm", lambda x, a, b, c, d: F.batch_norm(x, a, b, c, d), TAKES_PICTURE, _normal(4), _uniform(4) + 0.1, _normal(4), _normal(4)),
+    _function_case("linear", lambda x, a, b: F.linear(x, a, b), PICTURE_INPUTS, _normal(5, 8), _normal(5)),
+    _function_case("conv2d", lambda x, a, b: F.conv2d(x, a, b), PICTURE_INPUTS, _normal(5, 4, 3, 3), _normal(5)),
+    _function_case("conv_transpose2d", lambda x, a: F.conv_transpose2d(x, a, None, 2), PICTURE_INPUTS, _normal(4, 5, 3, 3)),
+    _function_case("prelu", lambda x, a: F.prelu(x, a), PICTURE_INPUTS, _normal(4)),
+    _function_case("batch_norm", lambda x, a, b, c, d: F.batch_norm(x, a, b, c, d), PICTURE_INPUTS, _normal(4), _uniform(4) + 0.1, _normal(4), _normal(4)),
     _function_case("batch_norm in training", lambda x: F.batch_norm(x, None, None, training=True)),
     _function_case("scaled_dot_product_attention", lambda x: F.scaled_dot_product_attention(x, x, x)),
-    _function_case("scaled_dot_product_attention of others", lambda x, y, z: F.scaled_dot_product_attention(x, y, z), TAKES_THREE),
-    _function_case("multi_head_attention_forward", lambda x, a, b, c, d: F.multi_head_attention_forward(x, x, x, 12, 3, a, b, None, None, False, 0.0, c, d, training=False)[0], TAKES_ROW, _normal(36, 12), _normal(36), _normal(12, 12), _normal(12)),
-    *_function_cases(TAKES_ROW, adaptive_avg_pool1d=(4,), adaptive_max_pool1d=(4,), avg_pool1d=(3,), max_pool1d=(3,), lp_pool1d=(2.0, 3)),
-    *_function_cases(TAKES_ROW, adaptive_max_pool1d_with_indices=(4,), max_pool1d_with_indices=(3,)),
-    _function_case("conv1d", lambda x, a, b: F.conv1d(x, a, b), TAKES_ROW, _normal(4, 5, 3), _normal(4)),
-    _function_case("conv_tbc", lambda x, a, b: F.conv_tbc(x, a, b), TAKES_ROW, _normal(3, 12, 4), _normal(4)),
-    _function_case("conv_transpose1d", lambda x, a: F.conv_transpose1d(x, a), TAKES_ROW, _normal(5, 4, 3)),
-    *_function_cases(TAKES_VOLUME, adaptive_avg_pool3d=(3,), adaptive_max_pool3d=(3,), avg_pool3d=(2,), max_pool3d=(2,), lp_pool3d=(2.0, 2)),
-    *_function_cases(TAKES_VOLUME, adaptive_max_pool3d_with_indices=(3,), max_pool3d_with_indices=(2,), fractional_max_pool3d=(2, (2, 2, 2)), fractional_max_pool3d_with_indices=(2, (2, 2, 2))),
-    _function_case("conv3d", lambda x, a: F.conv3d(x, a), TAKES_VOLUME, _normal(3, 4, 2, 2, 2)),
-    _function_case("conv_transpose3d", lambda x, a: F.conv_transpose3d(x, a), TAKES_VOLUME, _normal(4, 3, 2, 2, 2)),
-    _function_case("max_unpool1d", lambda x: F.max_unpool1d(*F.max_pool1d(x, 2, return_indices=True), 2), TAKES_ROW),
+    _function_case("scaled_dot_product_attention of others", lambda x, y, z: F.scaled_dot_product_attention(x, y, z), THREE_PICTURE_INPUTS),
+    _function_case("multi_head_attention_forward", lambda x, a, b, c, d: F.multi_head_attention_forward(x, x, x, 12, 3, a, b, None, None, False, 0.0, c, d, training=False)[0], ROW_INPUTS, _normal(36, 12), _normal(36), _normal(12, 12), _normal(12)),
+    *_function_cases(ROW_INPUTS, adaptive_avg_pool1d=(4,), adaptive_max_pool1d=(4,), avg_pool1d=(3,), max_pool1d=(3,), lp_pool1d=(2.0, 3)),
+    *_function_cases(ROW_INPUTS, adaptive_max_pool1d_with_indices=(4,), max_pool1d_with_indices=(3,)),
+    _function_case("conv1d", lambda x, a, b: F.conv1d(x, a, b), ROW_INPUTS, _normal(4, 5, 3), _normal(4)),
+    _function_case("conv_tbc", lambda x, a, b: F.conv_tbc(x, a, b), ROW_INPUTS, _normal(3, 12, 4), _normal(4)),
+    _function_case("conv_transpose1d", lambda x, a: F.conv_transpose1d(x, a), ROW_INPUTS, _normal(5, 4, 3)),
+    *_function_cases(VOLUME_INPUTS, adaptive_avg_pool3d=(3,), adaptive_max_pool3d=(3,), avg_pool3d=(2,), max_pool3d=(2,), lp_pool3d=(2.0, 2)),
+    *_function_cases(VOLUME_INPUTS, adaptive_max_pool3d_with_indices=(3,), max_pool3d_with_indices=(2,), fractional_max_pool3d=(2, (2, 2, 2)), fractional_max_pool3d_with_indices=(2, (2, 2, 2))),
+    _function_case("conv3d", lambda x, a: F.conv3d(x, a), VOLUME_INPUTS, _normal(3, 4, 2, 2, 2)),
+    _function_case("conv_transpose3d", lambda x, a: F.conv_transpose3d(x, a), VOLUME_INPUTS, _normal(4, 3, 2, 2, 2)),
+    _function_case("max_unpool1d", lambda x: F.max_unpool1d(*F.max_pool1d(x, 2, return_indices=True), 2), ROW_INPUTS),
     _function_case("max_unpool2d", lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2)),
-    _function_case("max_unpool3d", lambda x: F.max_unpool3d(*F.max_pool3d(x, 2, return_indices=True), 2), TAKES_VOLUME),
-    *_function_cases(TAKES_TWO, "cosine_similarity", "huber_loss", "kl_div", "l1_loss", "mse_loss", "pairwise_distance", "poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss"),
-    _function_case("bilinear", lambda x, y, a: F.bilinear(x, y, a), TAKES_TWO, _normal(3, 8, 8)),
-    _function_case("binary_cross_entropy", lambda x, a: F.binary_cross_entropy(x.sigmoid(), a, reduction="none"), TAKES_PICTURE, _uniform(*PICTURE_SHAPE)),
-    _function_case("binary_cross_entropy_with_logits", lambda x, a: F.binary_cross_entropy_with_logits(x, a, reduction="none"), TAKES_PICTURE, _uniform(*PICTURE_SHAPE)),
-    _function_case("gaussian_nll_loss", lambda x, y, a: F.gaussian_nll_loss(x, y, a), TAKES_TWO, _uniform(*PICTURE_SHAPE) + 0.1),
-    _function_case("hinge_embedding_loss", lambda x, a: F.hinge_embedding_loss(x, a), TAKES_PICTURE, _normal(*PICTURE_SHAPE).sign()),
-    _function_case("cross_entropy", lambda x, a: F.cross_entropy(x, a, label_smoothing=0.1), TAKES_VECTOR, CLASSES),
-    _function_case("nll_loss", lambda x, a: F.nll_loss(x, a), TAKES_VECTOR, CLASSES),
-    _function_case("multi_margin_loss", lambda x, a: F.multi_margin_loss(x, a), TAKES_VECTOR, CLASSES),
-    _function_case("multilabel_margin_loss", lambda x, a: F.multilabel_margin_loss(x, a), TAKES_VECTOR, torch.tensor([[3, 0, -1, 1, 1, 1]] * 3)),
-    _function_case("multilabel_soft_margin_loss", lambda x, a: F.multilabel_soft_margin_loss(x, a), TAKES_VECTOR, _uniform(*VECTOR_SHAPE).round()),
-    _function_case("ctc_loss", lambda x, a: F.ctc_loss(x.log_softmax(-1), a, (2,) * 5, (2,) * 5), TAKES_ROW, torch.tensor([[1, 2], [1, 3], [2, 1], [4, 4], [5, 1]])),
-    _function_case("linear_cross_entropy", lambda x, a, b: F.linear_cross_entropy(x, a, b), TAKES_VECTOR, _normal(8, 6), CLASSES),
-    _function_case("margin_ranking_loss", lambda x, y, a: F.margin_ranking_loss(x, y, a), TAKES_TWO, _normal(*PICTURE_SHAPE).sign()),
-    _function_case("cosine_embedding_loss", lambda x, a, b: F.cosine_embedding_loss(x, a, b), TAKES_VECTOR, _normal(*VECTOR_SHAPE), torch.tensor([1, -1, 1])),
-    *_function_cases(TAKES_THREE, "triplet_margin_loss", "triplet_margin_with_distance_loss"),
-    _function_case("embedding", lambda x, a: F.embedding(_positive_indices(x), a), TAKES_VECTOR, _normal(9, 4)),
-    _function_case("embedding_bag", lambda x, a: F.embedding_bag(_positive_indices(x), a), TAKES_VECTOR, _normal(9, 4)),
-    _function_case("one_hot", lambda x: F.one_hot(_positive_indices(x), 9), TAKES_VECTOR),
-    _function_case("pdist", F.pdist, TAKES_VECTOR),
+    _function_case("max_unpool3d", lambda x: F.max_unpool3d(*F.max_pool3d(x, 2, return_indices=True), 2), VOLUME_INPUTS),
+    *_function_cases(TWO_PICTURE_INPUTS, "cosine_similarity", "huber_loss", "kl_div", "l1_loss", "mse_loss", "pairwise_distance", "poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss"),
+    _function_case("bilinear", lambda x, y, a: F.bilinear(x, y, a), TWO_PICTURE_INPUTS, _normal(3, 8, 8)),
+    _function_case("binary_cross_entropy", lambda x, a: F.binary_cross_entropy(x.sigmoid(), a, reduction="none"), PICTURE_INPUTS, _uniform(*PICTURE_SHAPE)),
+    _function_case("binary_cross_entropy_with_logits", lambda x, a: F.binary_cross_entropy_with_logits(x, a, reduction="none"), PICTURE_INPUTS, _uniform(*PICTURE_SHAPE)),
+    _function_case("gaussian_nll_loss", lambda x, y, a: F.gaussian_nll_loss(x, y, a), TWO_PICTURE_INPUTS, _uniform(*PICTURE_SHAPE) + 0.1),
+    _function_case("hinge_embedding_loss", lambda x, a: F.hinge_embedding_loss(x, a), PICTURE_INPUTS, _normal(*PICTURE_SHAPE).sign()),
+    _function_case("cross_entropy", lambda x, a: F.cross_entropy(x, a, label_smoothing=0.1), VECTOR_INPUTS, TARGET_CLASSES),
+    _function_case("nll_loss", lambda x, a: F.nll_loss(x, a), VECTOR_INPUTS, TARGET_CLASSES),
+    _function_case("multi_margin_loss", lambda x, a: F.multi_margin_loss(x, a), VECTOR_INPUTS, TARGET_CLASSES),
+    _function_case("multilabel_margin_loss", lambda x, a: F.multilabel_margin_loss(x, a), VECTOR_INPUTS, torch.tensor([[3, 0, -1, 1, 1, 1]] * 3)),
+    _function_case("multilabel_soft_margin_loss", lambda x, a: F.multilabel_soft_margin_loss(x, a), VECTOR_INPUTS, _uniform(*VECTOR_SHAPE).round()),
+    _function_case("ctc_loss", lambda x, a: F.ctc_loss(x.log_softmax(-1), a, (2,) * 5, (2,) * 5), ROW_INPUTS, torch.tensor([[1, 2], [1, 3], [2, 1], [4, 4], [5, 1]])),
+    _function_case("linear_cross_entropy", lambda x, a, b: F.linear_cross_entropy(x, a, b), VECTOR_INPUTS, _normal(8, 6), TARGET_CLASSES),
+    _function_case("margin_ranking_loss", lambda x, y, a: F.margin_ranking_loss(x, y, a), TWO_PICTURE_INPUTS, _normal(*PICTURE_SHAPE).sign()),
+    _function_case("cosine_embedding_loss", lambda x, a, b: F.cosine_embedding_loss(x, a, b), VECTOR_INPUTS, _normal(*VECTOR_SHAPE), torch.tensor([1, -1, 1])),
+    *_function_cases(THREE_PICTURE_INPUTS, "triplet_margin_loss", "triplet_margin_with_distance_loss"),
+    _function_case("embedding", lambda x, a: F.embedding(_positive_indices(x), a), VECTOR_INPUTS, _normal(9, 4)),
+    _function_case("embedding_bag", lambda x, a: F.embedding_bag(_positive_indices(x), a), VECTOR_INPUTS, _normal(9, 4)),
+    _function_case("one_hot", lambda x: F.one_hot(_positive_indices(x), 9), VECTOR_INPUTS),
+    _function_case("pdist", F.pdist, VECTOR_INPUTS),
 ]  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from nbglcnn.errors import UnsupportedModel
-from nbglcnn.load.bounds import quote_name
+from nbglcnn.load.size_limits import quote_name
 
 # Types of tensors that a recording has not created.
 PLAIN_TENSOR_TYPES = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
@@ -63,8 +63,8 @@ class _MemorySpan:
         own_begin, own_end = _byte_range(self.alias)
         return begin < own_end and own_begin < end
 
-    def view(self, tensor: torch.Tensor, now: torch.Tensor) -> torch.Tensor:
-        """Return view of `now` that matches `tensor`; UnsupportedModel if that is impossible."""
+    def view_of_current(self, tensor: torch.Tensor, current: torch.Tensor) -> torch.Tensor:
+        """Return the view of `current` that matches `tensor`, or raise UnsupportedModel."""
         old = self.alias
         offset = tensor.storage_offset() - old.storage_offset()
         shape, steps = tuple(tensor.shape), tensor.stride()
@@ -73,7 +73,7 @@ class _MemorySpan:
             and offset == 0
             and (shape, steps) == (old.shape, old.stride())
         ):
-            return now.detach()
+            return current.detach()
         begin, end = _byte_range(tensor)
         own_begin, own_end = _byte_range(old)
         inside = own_begin <= begin and end <= own_end
@@ -83,22 +83,22 @@ class _MemorySpan:
                 f"{quote_name(self.name)} in a way that a copy of the model cannot reproduce; "
                 f"{READ_IN_FORWARD_HINT}"
             )
-        return now.detach().as_strided(shape, steps, offset)
+        return current.detach().as_strided(shape, steps, offset)
 
 
 @dataclass(slots=True)
 class OriginalModel:
     """The modules and tensors that a copy replaces, by id, with their names."""
 
-    modules: dict[int, str] = field(default_factory=dict)
-    tensors: dict[int, str] = field(default_factory=dict)
+    module_names: dict[int, str] = field(default_factory=dict)
+    tensor_names: dict[int, str] = field(default_factory=dict)
     spans: dict[int, list[_MemorySpan]] = field(default_factory=dict)
     keep_alive: list[Any] = field(default_factory=list)  # ids are valid only while objects live
 
     def add(self, model: torch.nn.Module) -> None:
         """Register a model's modules and tensors as originals."""
         for path, module in model.named_modules():
-            self.modules.setdefault(id(module), path)
+            self.module_names.setdefault(id(module), path)
             self.keep_alive.append(module)
         self.add_tensors(model)
 
@@ -107,15 +107,15 @@ class OriginalModel:
         for name, tensor in _named_tensors(model):
             if is_lazy(tensor):
                 continue
-            self.tensors.setdefault(id(tensor), name)
+            self.tensor_names.setdefault(id(tensor), name)
             self.keep_alive.append(tensor)
             if (storage := _storage(tensor)) is not None:
                 self.spans.setdefault(storage, []).append(_MemorySpan(name, tensor.detach()))
 
     def update(self, other: OriginalModel) -> None:
         """Add the originals of the original, for a copy of a copy."""
-        self.modules = {**other.modules, **self.modules}
-        self.tensors = {**other.tensors, **self.tensors}
+        self.module_names = {**other.module_names, **self.module_names}
+        self.tensor_names = {**other.tensor_names, **self.tensor_names}
         for storage, spans in other.spans.items():
             self.spans.setdefault(storage, []).extend(spans)
         self.keep_alive += other.keep_alive
@@ -189,18 +189,18 @@ def _numpy_attributes(model: torch.nn.Module) -> Iterator[np.ndarray[Any, Any]]:
 
 @contextlib.contextmanager
 def redirect_to_copy(
-    copy: torch.nn.Module, root: torch.nn.Module | None = None, *, traced: bool = False
+    copy: torch.nn.Module, called_module: torch.nn.Module | None = None, *, traced: bool = False
 ) -> Iterator[None]:
     """Redirect this thread's accesses to the original to its copy, inside the context.
 
-    `root` is the module that is called, if it isn't `copy`. `traced`: operators are being recorded,
-    or PyTorch exports the model.
+    `called_module` is the module that is called, if it isn't `copy`. `traced`: operators are being
+    recorded, or PyTorch exports the model.
     """
     original = original_of(copy)
-    root = copy if root is None else root
-    tensors = _TensorRedirector(root, original)
-    mode: Any = _FunctionMode(tensors) if traced else _DispatchMode(tensors)
-    paths, found = dict(original.modules), dict[int, Any]()
+    called_module = copy if called_module is None else called_module
+    tensors = _TensorRedirector(called_module, original)
+    mode: Any = _RedirectFunctionMode(tensors) if traced else _RedirectDispatchMode(tensors)
+    paths, found = dict(original.module_names), dict[int, Any]()
     thread = threading.get_ident()
     kind: Any = torch.nn.Module
 
@@ -210,7 +210,7 @@ def redirect_to_copy(
         if number not in paths or threading.get_ident() != thread:
             return None
         if number not in found:
-            found[number] = root.get_submodule(paths[number])
+            found[number] = called_module.get_submodule(paths[number])
         return found[number]
 
     def rerouted(name: str, before: Callable[..., Any], instead: Callable[..., Any]) -> Any:
@@ -267,7 +267,7 @@ class _TensorRedirector:
         if type(tensor) not in PLAIN_TENSOR_TYPES:
             return tensor
         with torch._C.DisableTorchFunction():
-            name = self._original.tensors.get(id(tensor))
+            name = self._original.tensor_names.get(id(tensor))
             if name is not None:
                 return self._current_tensor(name)
             span = self._original.find_span(tensor)
@@ -276,7 +276,7 @@ class _TensorRedirector:
             now = self._current_tensor(span.name)
             if type(now) in PLAIN_TENSOR_TYPES and _storage(now) == _storage(tensor):
                 return tensor
-            return span.view(tensor, now)
+            return span.view_of_current(tensor, now)
 
     def _current_tensor(self, name: str) -> torch.Tensor:
         """The copy's current parameter or buffer; during a recording, the recorder's tensor."""
@@ -286,7 +286,7 @@ class _TensorRedirector:
         return self._first.get(name, found) if type(found) in PLAIN_TENSOR_TYPES else found
 
 
-class _FunctionMode(TorchFunctionMode):
+class _RedirectFunctionMode(TorchFunctionMode):
     """The mode for recordings and exports: it passes the tracer's tensors to operators."""
 
     def __init__(self, tensors: _TensorRedirector) -> None:
@@ -303,7 +303,7 @@ class _FunctionMode(TorchFunctionMode):
         return function(*self._tensors.redirect(args), **self._tensors.redirect(dict(kwargs or {})))
 
 
-class _DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _RedirectDispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """The mode for plain runs; it also covers TorchScript and autograd.Functions.
 
     Under a torch-function mode PyTorch's attention would use another implementation.
@@ -329,10 +329,12 @@ class _DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 # torch.while_loop is compiled by dynamo, which must not compile this mode.
-_SKIP: Any = eval_frame._FrameExecStrategy(
+_DYNAMO_SKIP_STRATEGY: Any = eval_frame._FrameExecStrategy(
     eval_frame._FrameAction.SKIP, eval_frame._FrameAction.SKIP
 )
-eval_frame.set_code_exec_strategy(_DispatchMode.__torch_dispatch__.__code__, _SKIP)
+eval_frame.set_code_exec_strategy(
+    _RedirectDispatchMode.__torch_dispatch__.__code__, _DYNAMO_SKIP_STRATEGY
+)
 
 
 def _named_tensors(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:

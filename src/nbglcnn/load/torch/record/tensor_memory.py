@@ -29,8 +29,8 @@ IndexArray = np.ndarray[Any, Any]
 class StorageBase:
     """The first tensor seen on some memory: `node` has its values after `version` writes."""
 
-    node: FxNode
-    first_node: FxNode
+    current_node: FxNode
+    initial_node: FxNode
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
@@ -40,7 +40,7 @@ class StorageBase:
     @property
     def is_constant(self) -> bool:
         """Whether it has a constant's values and no write has changed them."""
-        meta = self.first_node.meta
+        meta = self.initial_node.meta
         return self.version == 0 and not meta["varies"] and not meta["parameters"]
 
 
@@ -89,17 +89,17 @@ class TensorMemory:
         one = found[1]
         if tensor.layout is not torch.strided:
             return one
-        same = (one.shape, one.strides, one.offset) == _geometry(tensor)
+        same = (one.shape, one.strides, one.offset) == _memory_layout(tensor)
         # `tensor.data = other` assigns other memory.
         return one if same and one.base in self._storage_bases(tensor) else None
 
     def add(self, tensor: torch.Tensor, node: fx.Node) -> None:
         """Track a tensor that shares memory with no known tensor."""
-        base = StorageBase(node, node, *_geometry(tensor), tensor.dtype)
+        base = StorageBase(node, node, *_memory_layout(tensor), tensor.dtype)
         self._storage_bases(tensor).append(base)
-        self._track(tensor, TrackedTensor(base, node, 0, *_geometry(tensor)))
+        self._track(tensor, TrackedTensor(base, node, 0, *_memory_layout(tensor)))
 
-    def node(self, tensor: torch.Tensor) -> FxNode | None:
+    def current_node(self, tensor: torch.Tensor) -> FxNode | None:
         """The node with the tensor's current values; None if its memory is unknown."""
         one = self.find(tensor)
         if one is not None:
@@ -111,22 +111,22 @@ class TensorMemory:
     def base_node(self, tensor: torch.Tensor) -> FxNode | None:
         """The node that had the initial values of the tensor's base."""
         one = self.find(tensor)
-        return None if one is None else one.base.first_node
+        return None if one is None else one.base.initial_node
 
     def add_result(
         self,
         tensor: torch.Tensor,
         node: FxNode,
-        given: Sequence[torch.Tensor],
-        at: int | None = None,
+        arguments: Sequence[torch.Tensor],
+        output_index: int | None = None,
     ) -> None:
         """Track an operator's result: a view of one of its arguments, or new values.
 
-        `at` is its index among several results of the operator.
+        `output_index` is its index among several results of the operator.
         """
         parent = None
         if tensor.layout is torch.strided and (bases := self._storage_bases(tensor)):
-            for one in given:
+            for one in arguments:
                 found = self.find(one)
                 if found is not None and found.base in bases:
                     parent = found
@@ -134,27 +134,27 @@ class TensorMemory:
         if parent is None:
             self.add(tensor, node)
             return
-        source, function = parent.node, node.target if at is None else node.args[0].target
+        source, function = parent.node, node.target if output_index is None else node.args[0].target
 
         def view(new: fx.Node) -> FxNode:
-            made = node if at is None else node.args[0]
+            made = node if output_index is None else node.args[0]
             args, kwargs = fx.map_arg((made.args, made.kwargs), lambda n: new if n is source else n)
             again = self.add_call(function, args, kwargs, like=made.meta["val"])
-            if at is not None:
-                again = self.add_call(node.target, (again, at), {}, like=tensor_value)
+            if output_index is not None:
+                again = self.add_call(node.target, (again, output_index), {}, like=tensor_value)
             return again
 
         tensor_value = node.meta["val"]
         base = parent.base
         self._track(
-            tensor, TrackedTensor(base, node, base.version, *_geometry(tensor), parent, view)
+            tensor, TrackedTensor(base, node, base.version, *_memory_layout(tensor), parent, view)
         )
 
-    def write(self, tensor: torch.Tensor, node: fx.Node) -> None:
+    def record_write(self, tensor: torch.Tensor, node: fx.Node) -> None:
         """Record that a tensor's values are now those of `node`."""
         one = self.find(tensor)
         if one is None:
-            self.node(tensor)
+            self.current_node(tensor)
             one = self.find(tensor)
         if one is None:
             self.add(tensor, node)
@@ -163,7 +163,7 @@ class TensorMemory:
             return
         base = one.base
         whole = (one.shape, one.strides, one.offset) == (base.shape, base.strides, base.offset)
-        base.node = node if whole else self._write_view(base, one, node)
+        base.current_node = node if whole else self._write_view(base, one, node)
         base.version += 1
         one.node, one.version = node, base.version
         for other in self._storage_bases(tensor):
@@ -177,17 +177,17 @@ class TensorMemory:
             return
         base = one.base
         if (one.shape, one.strides, one.offset) == (base.shape, base.strides, base.offset):
-            base.node = one.node
+            base.current_node = one.node
 
-    def note_reshape(self, tensor: torch.Tensor, before: TrackedTensor) -> None:
+    def note_reshape(self, tensor: torch.Tensor, previous: TrackedTensor) -> None:
         """Record that a tensor has another shape over the same memory."""
-        base = before.base
+        base = previous.base
         node = self._read_view(base, tensor)
-        self._track(tensor, TrackedTensor(base, node, base.version, *_geometry(tensor)))
+        self._track(tensor, TrackedTensor(base, node, base.version, *_memory_layout(tensor)))
 
-    def _track(self, tensor: torch.Tensor, one: TrackedTensor) -> None:
+    def _track(self, tensor: torch.Tensor, tracked: TrackedTensor) -> None:
         key = id(tensor)
-        self._tensors[key] = weakref.ref(tensor), one
+        self._tensors[key] = weakref.ref(tensor), tracked
 
     def _storage_bases(self, tensor: torch.Tensor) -> list[StorageBase]:
         if tensor.layout is not torch.strided:
@@ -198,22 +198,26 @@ class TensorMemory:
             found = self._bases[ref.cdata] = ref, []
         return found[1]
 
-    def _current_node(self, one: TrackedTensor) -> FxNode:
-        base = one.base
-        if one.version == base.version:
-            return one.node
-        if one.recompute_view is not None and one.parent is not None:
-            one.node = one.recompute_view(self._current_node(one.parent))
-        elif (one.shape, one.strides, one.offset) == (base.shape, base.strides, base.offset):
-            one.node = base.node
+    def _current_node(self, tracked: TrackedTensor) -> FxNode:
+        base = tracked.base
+        if tracked.version == base.version:
+            return tracked.node
+        if tracked.recompute_view is not None and tracked.parent is not None:
+            tracked.node = tracked.recompute_view(self._current_node(tracked.parent))
+        elif (tracked.shape, tracked.strides, tracked.offset) == (
+            base.shape,
+            base.strides,
+            base.offset,
+        ):
+            tracked.node = base.current_node
         else:
-            one.node = self._gather_view(base, one.shape, one.strides, one.offset)
-        one.version = base.version
-        return one.node
+            tracked.node = self._gather_view(base, tracked.shape, tracked.strides, tracked.offset)
+        tracked.version = base.version
+        return tracked.node
 
     def _find_by_address(self, tensor: torch.Tensor) -> FxNode | None:
         """Find a tensor that no operator returned, such as `x.data`, by its memory address."""
-        shape, strides, offset = _geometry(tensor)
+        shape, strides, offset = _memory_layout(tensor)
         for base in self._storage_bases(tensor):
             begin, end = _storage_range(base.shape, base.strides, base.offset)
             first, last = _storage_range(shape, strides, offset)
@@ -229,14 +233,14 @@ class TensorMemory:
         return None
 
     def _read_view(self, base: StorageBase, tensor: torch.Tensor) -> FxNode:
-        shape, strides, offset = _geometry(tensor)
+        shape, strides, offset = _memory_layout(tensor)
         if tensor.dtype is not base.dtype:
             raise UnsupportedModel(
                 f"forward reads values of type {base.dtype} as {tensor.dtype} (a view with "
                 "another type); convert them with .to()"
             )
         if (shape, strides, offset) == (base.shape, base.strides, base.offset):
-            return base.node
+            return base.current_node
         return self._gather_view(base, shape, strides, offset)
 
     def _gather_view(
@@ -246,15 +250,15 @@ class TensorMemory:
         node = self._gather(base, _view_indices(base, shape, strides, offset).reshape(-1))
         return self._reshape(node, shape, base.dtype)
 
-    def _write_view(self, base: StorageBase, one: TrackedTensor, node: fx.Node) -> FxNode:
+    def _write_view(self, base: StorageBase, view: TrackedTensor, node: fx.Node) -> FxNode:
         """The base's values, with those of `node` inserted at the view."""
-        box = _box(base, one)
+        box = _view_as_slices(base, view)
         if box is None:
-            return self._write_by_index(base, one, node)
+            return self._write_by_index(base, view, node)
         order, sizes, starts, steps = box
         aten = torch.ops.aten
         if order != sorted(order):
-            shape = tuple(one.shape[k] for k in order)
+            shape = tuple(view.shape[k] for k in order)
             node = self.add_call(
                 aten.permute.default, (node, order), {}, like=_empty(shape, base.dtype)
             )
@@ -279,7 +283,7 @@ class TensorMemory:
                 like=_empty(shape, base.dtype),
             )  # fmt: skip
 
-        return put(base.node, base.shape, dims)
+        return put(base.current_node, base.shape, dims)
 
     def _copy_shared(self, base: StorageBase, other: StorageBase) -> None:
         """Copy the elements that two bases share: parameters may overlap in memory."""
@@ -287,25 +291,25 @@ class TensorMemory:
         _, here, there = np.intersect1d(own, its, return_indices=True)
         if not here.size:
             return
-        other.node = self._put(other, there, self._gather(base, here))
+        other.current_node = self._put(other, there, self._gather(base, here))
         other.version += 1
 
-    def _write_by_index(self, base: StorageBase, one: TrackedTensor, node: FxNode) -> FxNode:
-        places = _view_indices(base, one.shape, one.strides, one.offset).reshape(-1)
+    def _write_by_index(self, base: StorageBase, view: TrackedTensor, node: FxNode) -> FxNode:
+        places = _view_indices(base, view.shape, view.strides, view.offset).reshape(-1)
         return self._put(base, places, self._reshape(node, (places.size,), base.dtype))
 
-    def _gather(self, base: StorageBase, places: IndexArray) -> FxNode:
+    def _gather(self, base: StorageBase, indices: IndexArray) -> FxNode:
         """The base's elements at these row-major indices."""
-        flat = self._reshape(base.node, (prod(base.shape),), base.dtype)
-        index = self.add_constant(torch.from_numpy(places))
-        like = _empty((places.size,), base.dtype)
+        flat = self._reshape(base.current_node, (prod(base.shape),), base.dtype)
+        index = self.add_constant(torch.from_numpy(indices))
+        like = _empty((indices.size,), base.dtype)
         return self.add_call(torch.ops.aten.index_select.default, (flat, 0, index), {}, like=like)
 
-    def _put(self, base: StorageBase, places: IndexArray, source: FxNode) -> FxNode:
+    def _put(self, base: StorageBase, indices: IndexArray, source: FxNode) -> FxNode:
         """The base, with the elements of `source` at these indices."""
         count = (prod(base.shape),)
-        flat = self._reshape(base.node, count, base.dtype)
-        index = self.add_constant(torch.from_numpy(places))
+        flat = self._reshape(base.current_node, count, base.dtype)
+        index = self.add_constant(torch.from_numpy(indices))
         made = self.add_call(
             torch.ops.aten.index_put.default, (flat, [index], source), {},
             like=_empty(count, base.dtype),
@@ -320,7 +324,7 @@ class TensorMemory:
         )
 
 
-def _geometry(tensor: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+def _memory_layout(tensor: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     if tensor.layout is not torch.strided:
         return tuple(tensor.shape), (), 0
     return tuple(tensor.shape), tuple(tensor.stride()), int(tensor.storage_offset())
@@ -366,8 +370,8 @@ def _view_indices(
     ).copy()
 
 
-def _box(
-    base: StorageBase, one: TrackedTensor
+def _view_as_slices(
+    base: StorageBase, view: TrackedTensor
 ) -> tuple[list[int], tuple[int, ...], list[int], list[int]] | None:
     """A view as a box in its base: the axis order, and sizes, starts and steps by axis.
 
@@ -377,9 +381,9 @@ def _box(
         (d for d in range(len(base.shape)) if base.shape[d] > 1),
         key=lambda d: -base.strides[d],
     )
-    rest = one.offset - base.offset
+    rest = view.offset - base.offset
     starts, steps, sizes = [0] * len(base.shape), [1] * len(base.shape), [1] * len(base.shape)
-    own = {k for k in range(len(one.shape)) if one.shape[k] > 1}
+    own = {k for k in range(len(view.shape)) if view.shape[k] > 1}
     order: dict[int, int] = {}
     for d in axes:
         stride = base.strides[d]
@@ -389,7 +393,7 @@ def _box(
         # View strides below this limit move along this axis alone.
         reach = stride * base.shape[d]
         found = [
-            k for k in own if stride <= one.strides[k] < reach and one.strides[k] % stride == 0
+            k for k in own if stride <= view.strides[k] < reach and view.strides[k] % stride == 0
         ]
         if len(found) > 1:
             return None
@@ -397,10 +401,10 @@ def _box(
             k = found[0]
             own.discard(k)
             order[d] = k
-            sizes[d], steps[d] = one.shape[k], one.strides[k] // stride
+            sizes[d], steps[d] = view.shape[k], view.strides[k] // stride
             if starts[d] + (sizes[d] - 1) * steps[d] >= base.shape[d]:
                 return None
     if own or rest:
         return None
-    singles = [k for k in range(len(one.shape)) if one.shape[k] == 1]
+    singles = [k for k in range(len(view.shape)) if view.shape[k] == 1]
     return [*singles, *(order[d] for d in sorted(order))], tuple(sizes), starts, steps

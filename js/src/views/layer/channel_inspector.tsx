@@ -1,6 +1,6 @@
 // One channel enlarged, the filter that computes it, and its statistics beside the layer's.
 
-import { drawKind, pictureFrame } from "../../network/display_kind.ts";
+import { channelPictureSize, displayStyle } from "../../network/display_kind.ts";
 import {
   formatExact,
   formatFixed,
@@ -8,7 +8,7 @@ import {
   formatOrdinal,
   formatPadded,
   formatPercent,
-  nonFiniteCounts,
+  nonFiniteCountText,
 } from "../../number_format.ts";
 import type { Statistics, Summary } from "../../plan/runtime.ts";
 import type { Value } from "../../plan/schema.ts";
@@ -22,12 +22,12 @@ import { Maps } from "../maps.tsx";
 import { BlendedPicture } from "../overlay/blended_picture.tsx";
 import { AttendedTokens } from "../value_views/attended_tokens.tsx";
 
-const LARGE_SIDE = 300;
+const LARGE_MAP_SIDE = 300;
 /**
  * ASIDE_WIDTH: CSS pixels beside a filter in presentation mode, where the histogram must not wrap below it.
  * MAX_COMPACT_KERNEL: the largest kernel for which that space suffices.
  */
-const ASIDE_WIDTH = 163;
+const PRESENTATION_ASIDE_WIDTH = 163;
 const MAX_COMPACT_KERNEL = 5;
 /** Kernels up to this many weights per side are shown with their numbers. */
 const MAX_NUMBERED_KERNEL = 7;
@@ -39,16 +39,16 @@ export function ChannelInspector(props: {
   statistics: Statistics | null;
   channel: number;
   /** The channels in display order. */
-  order: readonly number[];
+  channelOrder: readonly number[];
   kernels: Kernels | null;
   /** Channels to compare side by side; with fewer than two, only the selected channel is shown. */
-  compared: readonly number[];
+  comparedChannels: readonly number[];
 }) {
-  const { value, statistics, channel, order, kernels, compared } = props;
+  const { value, statistics, channel, channelOrder, kernels, comparedChannels } = props;
   const { state, width, classNames, network: shown } = useViews();
   const network = shown.value;
-  const room = Math.min(LARGE_SIDE, width.value - 48);
-  const word = drawKind(value).name === "attention" ? "Head" : "Channel";
+  const room = Math.min(LARGE_MAP_SIDE, width.value - 48);
+  const word = displayStyle(value).name === "attention" ? "Head" : "Channel";
   const name = classNames.value(value.key)[channel];
   const explain = (): void => {
     state.selected.value = { layer: value.key, channel };
@@ -59,29 +59,36 @@ export function ChannelInspector(props: {
       <header>
         <h3>
           {word} {channel} {name && <strong>{name}</strong>}{" "}
-          <span class="nbg-second">{rankText(state.channelOrder.value, order, channel)}</span>
+          <span class="nbg-second">
+            {rankText(state.channelOrder.value, channelOrder, channel)}
+          </span>
         </h3>
         <button type="button" class="nbg-button" onClick={explain}>
           Explain
         </button>
       </header>
-      {drawKind(value).drawMode === undefined ? (
+      {displayStyle(value).drawMode === undefined ? (
         <p class="nbg-number">
           {statistics ? formatFixed(statistics.channels[channel]?.mean ?? 0, 4) : "…"}
         </p>
       ) : (
-        <LargeMaps value={value} channels={compared.length > 1 ? compared : [channel]} />
+        <LargeMaps
+          value={value}
+          channels={comparedChannels.length > 1 ? comparedChannels : [channel]}
+        />
       )}
-      {network && drawKind(value).name === "attention" && (
+      {network && displayStyle(value).name === "attention" && (
         <AttendedTokens network={network} value={value} head={channel} side={room} />
       )}
       <div class="nbg-beside">
         {kernels !== null && <ChannelFilter kernels={kernels} channel={channel} />}
-        <ChannelValues
+        <ChannelHistogram
           value={value}
           channel={channel}
           summary={statistics?.channels[channel]}
-          beside={state.isPresenting.value ? ASIDE_WIDTH : widthBesideFilter(kernels)}
+          chartWidth={
+            state.isPresenting.value ? PRESENTATION_ASIDE_WIDTH : widthBesideFilter(kernels)
+          }
         />
       </div>
       {statistics !== null && <SummaryTable statistics={statistics} channel={channel} />}
@@ -92,7 +99,7 @@ export function ChannelInspector(props: {
 /** One channel, or up to four in rows of two, each with its number. */
 function LargeMaps({ value, channels }: { value: Value; channels: readonly number[] }) {
   const { width } = useViews();
-  const side = Math.min(LARGE_SIDE, width.value - 48);
+  const side = Math.min(LARGE_MAP_SIDE, width.value - 48);
   const [channel = 0, second] = channels;
   if (second === undefined) {
     const alone = { value, channel, side };
@@ -119,9 +126,11 @@ function LargeMap(props: { value: Value; channel: number; side: number }) {
   const { pixelRatio, state } = useViews();
   const [, channels, mapHeight, mapWidth] = value.nchw;
   const room = props.side * pixelRatio.value;
-  const frame = pictureFrame(value);
+  const frame = channelPictureSize(value);
   const scale = fitScale(Math.max(frame.height, frame.width), room);
-  const shown = drawKind(value).isImage ? Array.from({ length: channels }, (_, i) => i) : [channel];
+  const shown = displayStyle(value).isImage
+    ? Array.from({ length: channels }, (_, i) => i)
+    : [channel];
   return (
     <Maps
       value={value}
@@ -131,9 +140,9 @@ function LargeMap(props: { value: Value; channel: number; side: number }) {
       zoom={Math.max(1, scale) / pixelRatio.value}
       label={`channel ${channel} of ${value.key}`}
       showRank={scale >= 1}
-      pick={(y, x) => {
+      pickPixel={(y, x) => {
         state.selected.value = { layer: value.key, channel };
-        state.pixel.value = { height: mapHeight, width: mapWidth, y, x };
+        state.pixel.value = { mapHeight: mapHeight, mapWidth: mapWidth, y, x };
         state.layerSection.value = "explain";
       }}
     />
@@ -142,22 +151,22 @@ function LargeMap(props: { value: Value; channel: number; side: number }) {
 
 /** CSS pixels left beside a filter with its numbers; the full width if the histogram is below it. */
 function widthBesideFilter(kernels: Kernels | null): number {
-  if (kernels === null) return LARGE_SIDE;
+  if (kernels === null) return LARGE_MAP_SIDE;
   const { height, width } = kernels;
-  const left = LARGE_SIDE - width * CELL_SIZE - 16;
-  return Math.max(height, width) <= MAX_NUMBERED_KERNEL && left >= 120 ? left : LARGE_SIDE;
+  const left = LARGE_MAP_SIDE - width * CELL_SIZE - 16;
+  return Math.max(height, width) <= MAX_NUMBERED_KERNEL && left >= 120 ? left : LARGE_MAP_SIDE;
 }
 
 /** A histogram of the channel's values, with the value under the pointer marked. */
-function ChannelValues(props: {
+function ChannelHistogram(props: {
   value: Value;
   channel: number;
   summary: Summary | undefined;
-  beside: number;
+  chartWidth: number;
 }) {
-  const { value, channel, summary, beside } = props;
+  const { value, channel, summary, chartWidth } = props;
   const { hover } = useViews();
-  const found = useHistogram(value, { bins: Math.floor(beside / 5), channel });
+  const found = useHistogram(value, { bins: Math.floor(chartWidth / 5), channel });
   const at = hover.value;
   const here = at !== null && at.value.key === value.key && at.channels[0] === channel;
   const values = useExampleValues(here ? value : null);
@@ -169,15 +178,17 @@ function ChannelValues(props: {
       <figcaption>
         Its {formatInteger(size)} values
         {summary && hasNonFinite(summary) && (
-          <span class="nbg-bad"> without {nonFiniteCounts(summary)}</span>
+          <span class="nbg-bad"> without {nonFiniteCountText(summary)}</span>
         )}{" "}
-        {beside === LARGE_SIDE && <span class="nbg-second">· bar height √count</span>}
+        {chartWidth === LARGE_MAP_SIDE && <span class="nbg-second">· bar height √count</span>}
       </figcaption>
       <Histogram
         histogram={found}
-        width={beside}
-        height={beside === ASIDE_WIDTH ? 80 : beside < LARGE_SIDE ? 120 : 56}
-        mark={here ? values?.[channel * size + at.y * width + at.x] : undefined}
+        width={chartWidth}
+        height={
+          chartWidth === PRESENTATION_ASIDE_WIDTH ? 80 : chartWidth < LARGE_MAP_SIDE ? 120 : 56
+        }
+        markedValue={here ? values?.[channel * size + at.y * width + at.x] : undefined}
         label={`Values of channel ${channel}`}
       />
     </figure>
@@ -188,8 +199,8 @@ function ChannelValues(props: {
 function ChannelFilter({ kernels, channel }: { kernels: Kernels; channel: number }) {
   const { state, theme } = useViews();
   const values = useValues(kernels.weight);
-  if (values === null || channel >= kernels.outputs) return null;
-  const { height, width, inputs } = kernels;
+  if (values === null || channel >= kernels.outputCount) return null;
+  const { height, width, inputCount } = kernels;
   const size = height * width;
   const kernelOf = (k: number) => {
     const start = kernelStart(kernels, channel, k);
@@ -197,10 +208,10 @@ function ChannelFilter({ kernels, channel }: { kernels: Kernels; channel: number
   };
   const strength = (k: number) => kernelOf(k).reduce((sum, weight) => sum + weight * weight, 0);
   let strongest = 0;
-  for (let k = 1; k < inputs; k++) if (strength(k) > strength(strongest)) strongest = k;
+  for (let k = 1; k < inputCount; k++) if (strength(k) > strength(strongest)) strongest = k;
   const few = state.isPresenting.value;
   if (Math.max(height, width) > (few ? MAX_COMPACT_KERNEL : MAX_NUMBERED_KERNEL)) return null;
-  const cell = few ? Math.min(CELL_SIZE, Math.floor(ASIDE_WIDTH / width)) : CELL_SIZE;
+  const cell = few ? Math.min(CELL_SIZE, Math.floor(PRESENTATION_ASIDE_WIDTH / width)) : CELL_SIZE;
   const kernel = kernelOf(strongest);
   const most = maxAbs(kernel) || 1;
   const table = colorTable(state.colormap.value, theme.value);
@@ -208,10 +219,10 @@ function ChannelFilter({ kernels, channel }: { kernels: Kernels; channel: number
     <figure class="nbg-filter">
       <figcaption>
         Its filter, {height}×{width}
-        {inputs > 1 && (
+        {inputCount > 1 && (
           <span class="nbg-second">
             {" "}
-            for input channel {strongest}, the strongest of {inputs}
+            for input channel {strongest}, the strongest of {inputCount}
           </span>
         )}
       </figcaption>
@@ -245,14 +256,14 @@ const SUMMARY_ROWS: readonly (readonly [string, (one: Summary) => string])[] = [
   ["max", (one) => formatFixed(one.max)],
   ["mean", (one) => formatFixed(one.mean)],
   ["std", (one) => formatFixed(one.std)],
-  ["zero", (one) => formatPercent(one.zeros, 1)],
+  ["zero", (one) => formatPercent(one.zeroFraction, 1)],
 ];
 
 function SummaryTable({ statistics, channel }: { statistics: Statistics; channel: number }) {
   const { layer, channels } = statistics;
   const one = channels[channel];
   if (one === undefined) return null;
-  const dead = channels.filter((each) => each.zeros === 1).length;
+  const dead = channels.filter((each) => each.zeroFraction === 1).length;
   return (
     <table class="nbg-table">
       <thead>
@@ -298,9 +309,9 @@ function SummaryTable({ statistics, channel }: { statistics: Statistics; channel
 }
 
 /** The channel's rank in the current order, e.g. "third by variance". */
-function rankText(order: string, channels: readonly number[], channel: number): string {
+function rankText(orderName: string, channels: readonly number[], channel: number): string {
   const at = channels.indexOf(channel);
-  return order === "number" || at < 0
+  return orderName === "number" || at < 0
     ? `of ${channels.length}`
-    : `${formatOrdinal(at)} by ${order}`;
+    : `${formatOrdinal(at)} by ${orderName}`;
 }

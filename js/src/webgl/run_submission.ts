@@ -7,7 +7,7 @@ import type { GpuClock, MeasuredTime, TimingMark } from "./gpu_clock.ts";
 import type { PlanObjects } from "./plan_objects.ts";
 
 /** The most slices submitted but not finished. */
-const MAX_IN_FLIGHT = 2;
+const MAX_SLICES_IN_FLIGHT = 2;
 
 /** Reads a result back after the passes, for a waiting caller. */
 export type ReadbackCallback = (objects: PlanObjects) => void;
@@ -19,7 +19,7 @@ export interface Submission {
   readonly readBack: ReadbackCallback | undefined;
   onProgress(progress: Progress): void;
   /** Throws if the wait is no longer needed. */
-  check(): void;
+  throwIfCancelled(): void;
   /** Whether a caller waits for the result. */
   isUrgent(): boolean;
   /** Called when everything is submitted in order: later reads and draws see the new values. */
@@ -44,21 +44,23 @@ export async function submitSlices(
   slices: readonly PassDraw[][],
   submission: Submission,
 ): Promise<MeasuredTime> {
-  const { objects, clock, readBack, check } = submission;
+  const { objects, clock, readBack, throwIfCancelled } = submission;
   const single = slices.length === 1;
   const marks: TimingMark[] = [];
   let passed = 0;
   const pass = async (mark: TimingMark | undefined) => {
     // A single slice takes at most about three frames: polling by timers sees its end sooner.
-    if (mark !== undefined) await clock.waitFor(mark, () => single || submission.isUrgent(), check);
+    if (mark !== undefined)
+      await clock.waitFor(mark, () => single || submission.isUrgent(), throwIfCancelled);
     passed += 1;
     submission.onProgress({ stage: "run", done: passed, total: slices.length });
   };
   try {
     for (const slice of slices) {
       // A hidden page needs no smooth frames, and its timers are slow.
-      while (marks.length - passed >= MAX_IN_FLIGHT && !isPageHidden()) await pass(marks[passed]);
-      check(); // the session may have closed at the same moment as the wait ended
+      while (marks.length - passed >= MAX_SLICES_IN_FLIGHT && !isPageHidden())
+        await pass(marks[passed]);
+      throwIfCancelled(); // the session may have closed at the same moment as the wait ended
       clock.begin();
       for (const { pass: step, band } of slice) objects.draw(step, band);
       marks.push(clock.end());
@@ -66,7 +68,7 @@ export async function submitSlices(
     if (single) submission.onSubmitted();
     else if (readBack !== undefined) {
       // The work in flight is short and the caller's read waits for its end, which is faster than any fence.
-      check();
+      throwIfCancelled();
       submission.onSubmitted();
       readBack(objects);
       while (passed < marks.length) clock.discard(marks[passed++]);
@@ -77,5 +79,5 @@ export async function submitSlices(
   }
   const end = performance.now();
   if (!single && readBack === undefined) submission.onSubmitted();
-  return clock.elapsed(marks, end, check);
+  return clock.elapsed(marks, end, throwIfCancelled);
 }

@@ -3,12 +3,12 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { formatExact, formatInteger } from "../../number_format.ts";
 import { redoEdits, undoEdits } from "../../state/edits.ts";
-import { createUndoStepper, dragHandlers, newStepName } from "../../state/undo_steps.ts";
+import { createUndoStepper, dragHandlers, newUndoStepName } from "../../state/undo_steps.ts";
 import { useViews } from "../context.ts";
 import { type GridPosition, NumberGrid } from "./number_grid.tsx";
 import { differs } from "./original_weights.ts";
 import type { WeightEditor } from "./weight_editor.ts";
-import { type Filter, parseNumber, pythonLine, type WeightSheet } from "./weight_sheet.ts";
+import { type Filter, parseNumber, setWeightStatement, type WeightSheet } from "./weight_sheet.ts";
 
 const NO_PYTHON_TEXT = "Editing weights requires Python";
 
@@ -33,7 +33,7 @@ export function ParameterEditor(props: {
     <div class="nbg-weight-editor">
       <div class="nbg-weight-editor-part">
         <h4>
-          {sheet.title} <span class="nbg-second">{sheet.size}</span>
+          {sheet.title} <span class="nbg-second">{sheet.shapeText}</span>
         </h4>
         <NumberGrid {...props} showError={say} />
       </div>
@@ -41,8 +41,11 @@ export function ParameterEditor(props: {
         <p class="nbg-weight-selected">
           <strong>{formatExact(editor.values[at] ?? 0)}</strong>{" "}
           <span class="nbg-second">{sheet.elementText(position.row, position.column)}</span>
-          {differs(editor.values[at], editor.original[at]) && (
-            <span class="nbg-weight-edited"> was {formatExact(editor.original[at] ?? 0)}</span>
+          {differs(editor.values[at], editor.originalValues[at]) && (
+            <span class="nbg-weight-edited">
+              {" "}
+              was {formatExact(editor.originalValues[at] ?? 0)}
+            </span>
           )}
         </p>
         {editor.canEdit ? (
@@ -55,7 +58,7 @@ export function ParameterEditor(props: {
             />
             <UndoButtons />
             <code class="nbg-line-of-python">
-              {pythonLine(editor.value, at, editor.values[at] ?? 0)}
+              {setWeightStatement(editor.value, at, editor.values[at] ?? 0)}
             </code>
             {trouble !== "" && (
               <p class="nbg-bad" role="alert">
@@ -80,15 +83,15 @@ export function ParameterEditor(props: {
 export function EditButton(props: {
   editor: WeightEditor;
   open: boolean;
-  set: (open: boolean) => void;
+  setOpen: (open: boolean) => void;
 }) {
-  const { editor, open, set } = props;
-  const { changed, values, value } = editor;
+  const { editor, open, setOpen } = props;
+  const { changedCount, values, value } = editor;
   return (
     <>
-      {changed > 0 && (
+      {changedCount > 0 && (
         <span class="nbg-weight-edited">
-          {formatInteger(changed)} of {formatInteger(values.length)}{" "}
+          {formatInteger(changedCount)} of {formatInteger(values.length)}{" "}
           {values.length === 1 ? "weight" : "weights"} changed
         </span>
       )}
@@ -97,7 +100,7 @@ export function EditButton(props: {
         class="nbg-button"
         aria-expanded={open}
         aria-label={`Edit ${value.key}`}
-        onClick={() => set(!open)}
+        onClick={() => setOpen(!open)}
       >
         Edit
       </button>
@@ -125,25 +128,25 @@ function FilterTools(props: {
     setBase(null);
     setFactor(1);
   }, []);
-  const undone = state.futureEdits.value.length > 0;
+  const undone = state.redoStack.value.length > 0;
   useEffect(() => {
     if (undone) forget(); // the base no longer matches the current weights
   }, [undone, forget]);
-  const scale = (by: number, live: boolean): void => {
+  const scale = (by: number, isThrottled: boolean): void => {
     const now = base ?? indices.map((at) => editor.values[at] ?? 0);
     setBase(now);
     setFactor(by);
-    editor.change(
+    editor.setElements(
       indices,
       now.map((weight) => weight * by),
-      { step: stepper.currentStep(), live },
+      { undoStep: stepper.currentStep(), isThrottled },
     );
   };
   const make = (numbers: readonly number[]): void => {
     forget();
-    editor.change(indices, numbers, { step: newStepName() });
+    editor.setElements(indices, numbers, { undoStep: newUndoStepName() });
   };
-  const isChanged = indices.some((at) => differs(editor.values[at], editor.original[at]));
+  const isChanged = indices.some((at) => differs(editor.values[at], editor.originalValues[at]));
   const words = factor.toFixed(2).replace("-", "−");
   return (
     <div class="nbg-filter-tools" role="group" aria-label={title}>
@@ -191,7 +194,7 @@ function FilterTools(props: {
         class="nbg-button"
         disabled={!isChanged}
         title="Restore the original weights"
-        onClick={() => make(indices.map((at) => editor.original[at] ?? 0))}
+        onClick={() => make(indices.map((at) => editor.originalValues[at] ?? 0))}
       >
         Reset
       </button>
@@ -202,13 +205,8 @@ function FilterTools(props: {
 function UndoButtons() {
   const { state } = useViews();
   const STEPS = [
-    ["Undo", undoEdits, state.pastEdits.value.length, "M4.5 6.5h6a3 3 0 0 1 0 6H7M7 3.5l-3 3 3 3"],
-    [
-      "Redo",
-      redoEdits,
-      state.futureEdits.value.length,
-      "M11.5 6.5h-6a3 3 0 0 0 0 6H9M9 3.5l3 3-3 3",
-    ],
+    ["Undo", undoEdits, state.undoStack.value.length, "M4.5 6.5h6a3 3 0 0 1 0 6H7M7 3.5l-3 3 3 3"],
+    ["Redo", redoEdits, state.redoStack.value.length, "M11.5 6.5h-6a3 3 0 0 0 0 6H9M9 3.5l3 3-3 3"],
   ] as const;
   return (
     <div class="nbg-undo-buttons">

@@ -8,10 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from nbglcnn.codegen.weights import kernel_array, pack_dense_kernel, pack_weight, split_kernel
+from nbglcnn.codegen.weights import (
+    kernel_array,
+    pack_dense_kernel,
+    pack_weight,
+    split_kernel_texture,
+)
 from nbglcnn.graph import Array, Graph
 from nbglcnn.plan.layout import Float32, Layout
-from nbglcnn.plan.schema import Patch, Plan, Recipe
+from nbglcnn.plan.schema import PackingRecipe, Patch, Plan
 
 MAX_PATCH_TEXELS = 2**16  # 1 MiB: larger changes are repacked and sent as whole textures
 MAX_PATCH_ELEMENTS = 256  # per tensor; each becomes its own rectangle
@@ -72,40 +77,40 @@ def _bits(array: Array) -> Array:
 
 
 def _changed_regions(
-    recipe: Recipe,
+    recipe: PackingRecipe,
     old: Sequence[Array | None],
     new: Sequence[Array | None],
-    places: Sequence[Indices],
-    most: int,
+    changed_indices: Sequence[Indices],
+    max_texels: int,
 ) -> list[RegionChange] | None:
-    """The texture regions that may have changed; None if they have more than `most` texels."""
+    """The texture regions that may have changed; None if they exceed `max_texels`."""
     if recipe.packer == "conv":
-        return _kernel_regions(recipe, old, new, places, most)
+        return _kernel_regions(recipe, old, new, changed_indices, max_texels)
     if recipe.packer == "tensor":
-        return _tensor_regions(recipe, old[0], new[0], places[0])
+        return _tensor_regions(recipe, old[0], new[0], changed_indices[0])
     # Vectors and small tables.
     elements = sum(array.size for array in new if array is not None)
-    if elements > 4 * most:
+    if elements > 4 * max_texels:
         return None
     before, after = pack_weight(recipe, old), pack_weight(recipe, new)
     return [((layer, 0, 0), before[layer], after[layer]) for layer in range(len(after))]
 
 
 def _kernel_regions(
-    recipe: Recipe,
+    recipe: PackingRecipe,
     old: Sequence[Array | None],
     new: Sequence[Array | None],
-    places: Sequence[Indices],
-    most: int,
+    changed_indices: Sequence[Indices],
+    max_texels: int,
 ) -> list[RegionChange] | None:
     """The rows of each group of four outputs that a changed weight or normalization affects."""
     o, i, kh, kw = _kernel_shape(recipe)
-    outputs = np.concatenate([_output_channels(recipe, places[0]), *places[1:]])
+    outputs = np.concatenate([_output_channels(recipe, changed_indices[0]), *changed_indices[1:]])
     groups = np.unique(outputs // 4)
     taps = kh * kw
-    if len(groups) * taps * i > most:
+    if len(groups) * taps * i > max_texels:
         return None
-    each, _ = split_kernel(i, o, taps)
+    each, _ = split_kernel_texture(i, o, taps)
     pieces: list[RegionChange] = []
     for group in groups.tolist():
         own = slice(4 * group, min(4 * group + 4, o))
@@ -129,38 +134,40 @@ def _require_arrays(arrays: Sequence[Array | None]) -> Iterator[Array]:
         yield array
 
 
-def _kernel_shape(recipe: Recipe) -> tuple[int, int, int, int]:
+def _kernel_shape(recipe: PackingRecipe) -> tuple[int, int, int, int]:
     """The shape (O, I/groups, KH, KW) of a recipe's `kernel_array`."""
     first, second, kh, kw = recipe.arguments["shape"]
     groups = recipe.arguments.get("transposed_groups", 0)
     return (groups * second, first // groups, kh, kw) if groups else (first, second, kh, kw)
 
 
-def _output_channels(recipe: Recipe, places: Indices) -> Indices:
+def _output_channels(recipe: PackingRecipe, changed_indices: Indices) -> Indices:
     """The output channels that these elements of a weight contribute to."""
     o, i, kh, kw = _kernel_shape(recipe)
     groups = recipe.arguments.get("transposed_groups", 0)
     if groups:
         each = o // groups
-        found: Indices = places // (each * kh * kw) // i * each + places // (kh * kw) % each
+        found: Indices = (
+            changed_indices // (each * kh * kw) // i * each + changed_indices // (kh * kw) % each
+        )
     elif recipe.arguments.get("transpose", False):
-        found = places % o
+        found = changed_indices % o
     else:
-        found = places // (i * kh * kw)
+        found = changed_indices // (i * kh * kw)
     return found
 
 
 def _tensor_regions(
-    recipe: Recipe, old: Array | None, new: Array | None, places: Indices
+    recipe: PackingRecipe, old: Array | None, new: Array | None, changed_indices: Indices
 ) -> list[RegionChange] | None:
     """The texels that contain these elements; None if there are too many."""
     assert old is not None and new is not None
     n, c, h, w = nchw = tuple(recipe.arguments["nchw"])
     bn, by, bx = recipe.arguments["block"]
-    if places.size > MAX_PATCH_ELEMENTS or math.prod(nchw) != new.size:
+    if changed_indices.size > MAX_PATCH_ELEMENTS or math.prod(nchw) != new.size:
         return None
     layout = Layout((n, c, h, w), (bn, by, bx), max_side=recipe.arguments.get("side", 0))
-    image, channel, y, x = np.unravel_index(places, nchw)
+    image, channel, y, x = np.unravel_index(changed_indices, nchw)
     texels = np.unique(np.stack([image, channel // 4, y, x]), axis=1)
     pieces: list[RegionChange] = []
     for one, group, row, column in texels.T.tolist():
@@ -179,13 +186,13 @@ def _as_texel(numbers: Array) -> Float32:
     return texel
 
 
-def _has_changes(piece: RegionChange) -> bool:
-    return bool((_bits(piece[1]) != _bits(piece[2])).any())
+def _has_changes(region: RegionChange) -> bool:
+    return bool((_bits(region[1]) != _bits(region[2])).any())
 
 
-def _trim_region(texture: int, piece: RegionChange) -> Patch:
+def _trim_region(texture: int, region: RegionChange) -> Patch:
     """Trim a region to the smallest rectangle that contains all changes."""
-    (layer, top, left), before, after = piece
+    (layer, top, left), before, after = region
     unlike = (before.view(np.uint32) != after.view(np.uint32)).any(-1)
     rows, columns = np.flatnonzero(unlike.any(1)), np.flatnonzero(unlike.any(0))
     y, x = int(rows[0]), int(columns[0])

@@ -11,14 +11,14 @@ export const CHECK_AFTER_RUNS = [2, 10];
 /** Also check after this interval if anything has run since. */
 export const CHECK_INTERVAL_MS = 120_000;
 /** The engine is idle after this long without a run. */
-export const IDLE_MS = 1_000;
+export const ENGINE_IDLE_AFTER_MS = 1_000;
 /** A live source is never idle: its check happens between two pictures, this long after it became due. */
-export const LIVE_DELAY_MS = 5_000;
+export const LIVE_SOURCE_DELAY_MS = 5_000;
 
 export interface ParityEvents {
   /** Whether a reference exists and no more urgent work is pending. */
-  isReady(): boolean;
-  /** A check is due. The client makes it as soon as possible and calls `checkDone`. */
+  isReadyToCheck(): boolean;
+  /** A check is due. The client makes it as soon as possible and calls `markCheckDone`. */
   requestCheck(): void;
   /** Whether equal examples now differ in a value in which they did not before. Called after runs, while idle. */
   hasNewMismatch(): Promise<boolean>;
@@ -41,7 +41,7 @@ export class ParityScheduler {
   private lastComparedRun = -1;
   private isComparing = false;
   /** Backoff while more urgent work is pending: doubles each time and resets on the next run. */
-  private retryMs = IDLE_MS;
+  private retryMs = ENGINE_IDLE_AFTER_MS;
 
   constructor(engine: Engine, events: ParityEvents) {
     this.engine = engine;
@@ -50,7 +50,7 @@ export class ParityScheduler {
       if (engine.signals.run.value !== null) this.onRun();
     });
     const seen = (): void => {
-      if (!isPageHidden()) this.schedule(IDLE_MS);
+      if (!isPageHidden()) this.schedule(ENGINE_IDLE_AFTER_MS);
     };
     document.addEventListener("visibilitychange", seen);
     this.cleanup = () => {
@@ -64,12 +64,12 @@ export class ParityScheduler {
     this.firstCheckedRun = undefined;
     this.dueSince = undefined;
     this.lastCheck = { frame: -1, losses: 0, at: 0 };
-    this.retryMs = IDLE_MS;
-    this.schedule(IDLE_MS);
+    this.retryMs = ENGINE_IDLE_AFTER_MS;
+    this.schedule(ENGINE_IDLE_AFTER_MS);
   }
 
   /** Record that the current run was checked. */
-  checkDone(): void {
+  markCheckDone(): void {
     const { runCount, contextLosses } = this.engine;
     this.firstCheckedRun ??= runCount;
     this.lastCheck = { frame: runCount, losses: contextLosses, at: performance.now() };
@@ -85,17 +85,17 @@ export class ParityScheduler {
 
   private onRun(): void {
     this.lastRunAt = performance.now();
-    this.retryMs = IDLE_MS;
-    if (this.timer === undefined || this.isLongWait) this.schedule(IDLE_MS);
+    this.retryMs = ENGINE_IDLE_AFTER_MS;
+    if (this.timer === undefined || this.isLongWait) this.schedule(ENGINE_IDLE_AFTER_MS);
   }
 
-  private schedule(ms: number, isLong = false): void {
+  private schedule(delayMs: number, isLongWait = false): void {
     clearTimeout(this.timer);
-    this.isLongWait = isLong;
+    this.isLongWait = isLongWait;
     this.timer = setTimeout(() => {
       this.timer = undefined;
       void this.poll();
-    }, ms);
+    }, delayMs);
   }
 
   private get isDue(): boolean {
@@ -117,28 +117,28 @@ export class ParityScheduler {
     const rested = now - this.lastRunAt;
     const { isDue } = this;
     if (isDue) this.dueSince ??= now;
-    const isLate = now - (this.dueSince ?? now) >= LIVE_DELAY_MS;
+    const isLate = now - (this.dueSince ?? now) >= LIVE_SOURCE_DELAY_MS;
     if (runCount === 0 || (runCount === this.lastCheck.frame && runCount === this.lastComparedRun))
       return;
-    if (rested < IDLE_MS && !isLate) this.schedule(IDLE_MS - rested);
-    else if (!this.events.isReady()) {
+    if (rested < ENGINE_IDLE_AFTER_MS && !isLate) this.schedule(ENGINE_IDLE_AFTER_MS - rested);
+    else if (!this.events.isReadyToCheck()) {
       this.schedule(this.retryMs, true);
       this.retryMs = Math.min(2 * this.retryMs, CHECK_INTERVAL_MS);
     } else if (isDue) {
       this.events.requestCheck();
-      this.schedule(IDLE_MS); // retried if other work came first
+      this.schedule(ENGINE_IDLE_AFTER_MS); // retried if other work came first
     } else await this.compareEqualExamples(runCount);
   }
 
-  private async compareEqualExamples(frame: number): Promise<void> {
-    if (this.lastComparedRun !== frame) {
+  private async compareEqualExamples(runCount: number): Promise<void> {
+    if (this.lastComparedRun !== runCount) {
       this.isComparing = true;
       const isApart = await this.events.hasNewMismatch().catch(() => false);
       this.isComparing = false;
-      this.lastComparedRun = frame;
+      this.lastComparedRun = runCount;
       if (isApart) this.events.requestCheck();
     }
     const left = this.lastCheck.at + CHECK_INTERVAL_MS - performance.now();
-    if (this.timer === undefined) this.schedule(Math.max(IDLE_MS, left), true);
+    if (this.timer === undefined) this.schedule(Math.max(ENGINE_IDLE_AFTER_MS, left), true);
   }
 }

@@ -1,25 +1,25 @@
 // Training loop of the page: steps between frames, with periodic evaluation on the held-out examples.
 
-import { splitChunks } from "../../chunks.ts";
+import { splitChunks } from "../../binary_chunks.ts";
 import type { StepReport } from "../../messages.ts";
-import { nextCheckpointStep, type Tensors } from "./checkpoints.ts";
-import { type Dataset, examplesSeen } from "./dataset.ts";
-import type { TrainingHistory } from "./history.ts";
+import { nextCheckpointStep, type PackedTensors } from "./checkpoints.ts";
+import { countExamplesSeen, type Dataset } from "./dataset.ts";
+import { whenVisible } from "./page_visibility.ts";
 import type { TrainingRecord } from "./records.ts";
 import type { TrainingActions, TrainingHost, TrainingProgress } from "./state.ts";
 import { NO_FAILURE, type StepResult } from "./step_runner.ts";
 import { TensorWatchers } from "./tensor_watchers.ts";
+import type { TrainingHistory } from "./training_history.ts";
 import { TrainingSession } from "./training_session.ts";
-import { whenVisible } from "./visibility.ts";
 
 /** Interval of view updates and reports to Python, and the largest share of time for view updates. */
 const REFRESH_INTERVAL_MS = 250;
-const MAX_VIEW_SHARE = 0.25;
+const MAX_VIEW_TIME_FRACTION = 0.25;
 /** Interval of step count updates in the views. */
-const COUNT_INTERVAL_MS = 100;
+const STEP_COUNT_INTERVAL_MS = 100;
 /** Largest shares of time for evaluation and for storing checkpoints. */
-const MAX_EVALUATION_SHARE = 0.1;
-const MAX_SAVING_SHARE = 0.05;
+const MAX_EVALUATION_TIME_FRACTION = 0.1;
+const MAX_SAVING_TIME_FRACTION = 0.05;
 /** Minimum interval between training states sent to Python, apart from those at each pause and at the end. */
 const SAVE_INTERVAL_MS = 10_000;
 /** Interval of heartbeats while paused: another page takes over if they stop. */
@@ -33,7 +33,7 @@ export interface LoopEvents {
   /** Whether any of the training's views is visible. */
   isVisible(): boolean;
   /** The id of the checkpoint that the reader has selected; null if none. */
-  selectedCheckpoint(): number | null;
+  selectedCheckpointId(): number | null;
 }
 
 export class TrainingLoop implements TrainingActions {
@@ -41,16 +41,16 @@ export class TrainingLoop implements TrainingActions {
   private readonly dataset: Dataset;
   private readonly history: TrainingHistory;
   private readonly events: LoopEvents;
-  private readonly watches: TensorWatchers;
+  private readonly watchers: TensorWatchers;
   private readonly session: TrainingSession;
   private record: TrainingRecord;
   private step: number;
-  private examples: number;
+  private examplesSeen: number;
   /** Number of steps reported to Python. */
-  private reportedSteps: number;
-  private reportedHeldOut = 0;
+  private reportedStepCount: number;
+  private reportedHeldOutCount = 0;
   /** The current weights while those of a checkpoint are shown. */
-  private currentWeights: Tensors | undefined;
+  private currentWeights: PackedTensors | undefined;
   /** The tail of the task queue: tasks run one after the other. */
   private queueTail: Promise<void> = Promise.resolve();
   private isStarted = false;
@@ -60,13 +60,13 @@ export class TrainingLoop implements TrainingActions {
   private isStateUnreported = false;
   private readonly heartbeat: ReturnType<typeof setInterval>;
   private resolveChange: () => void = () => undefined;
-  private readonly timeSpent = { all: 0, evaluating: 0, saving: 0 };
+  private readonly timeSpentMs = { all: 0, evaluating: 0, saving: 0 };
   private stepMs = 0;
   private nextReportAt = 0;
   private nextViewAt = 0;
   private lastCountAt = 0;
   /** The last step for which views received update ratios and dead units. */
-  private measuredStep = -1;
+  private lastMeasuredStep = -1;
   private savedAt = 0;
 
   /** `history` may contain steps of earlier Plans of this training. */
@@ -82,16 +82,16 @@ export class TrainingLoop implements TrainingActions {
     this.dataset = dataset;
     this.history = history;
     this.events = events;
-    this.watches = new TensorWatchers(dataset.config);
-    this.session = new TrainingSession(host, dataset, this.watches);
+    this.watchers = new TensorWatchers(dataset.config);
+    this.session = new TrainingSession(host, dataset, this.watchers);
     this.heartbeat = setInterval(() => {
       if (this.isStarted && !this.isRunning) this.report();
     }, HEARTBEAT_MS);
     this.step = record.start_step;
     history.lossHistory.truncate(record.start_step);
-    this.reportedSteps = history.lossHistory.steps;
-    this.examples =
-      history.lastCheckpoint?.examples ?? examplesSeen(dataset.config, record.start_step);
+    this.reportedStepCount = history.lossHistory.stepCount;
+    this.examplesSeen =
+      history.lastCheckpoint?.examplesSeen ?? countExamplesSeen(dataset.config, record.start_step);
   }
 
   /** Start with the Plan's weights, and enter the record's state. */
@@ -103,7 +103,7 @@ export class TrainingLoop implements TrainingActions {
     this.publishCurve();
     this.isStarted = true;
     if (this.record.state === "running") this.run();
-    else this.enqueue(() => this.settle());
+    else this.enqueue(() => this.sendStateAtRest());
   }
 
   /** Apply a new record from Python or the views. */
@@ -114,7 +114,8 @@ export class TrainingLoop implements TrainingActions {
     this.resolveChange();
     if (!this.isStarted) return;
     if (record.state === "running") this.run();
-    else if (!this.isRunning && record.state !== before.state) this.enqueue(() => this.settle());
+    else if (!this.isRunning && record.state !== before.state)
+      this.enqueue(() => this.sendStateAtRest());
   }
 
   /** The network has been run again. If the context was lost while the loop was idle, restore the weights. */
@@ -123,7 +124,7 @@ export class TrainingLoop implements TrainingActions {
     this.enqueue(async () => {
       if (this.isRunning || !this.session.isContextLost) return;
       await this.recoverContext();
-      this.events.onProgress({ shownCheckpoint: null });
+      this.events.onProgress({ shownCheckpointId: null });
       await this.refreshViews();
     });
   }
@@ -136,38 +137,45 @@ export class TrainingLoop implements TrainingActions {
 
   // TrainingActions, called by views
 
-  watch(keys: readonly string[], take: (arrays: Float32Array[]) => void): () => void {
-    return this.watches.add(keys, take, () => this.updateWatchers());
+  watch(keys: readonly string[], onArrays: (arrays: Float32Array[]) => void): () => void {
+    return this.watchers.add(keys, onArrays, () => this.updateWatchers());
   }
 
   showCheckpoint(id: number | null): void {
     this.enqueue(async () => {
       if (this.isRunning || this.record.state !== "paused") return;
       const kept = id === null ? undefined : this.history.get(id);
-      if (kept === undefined) await this.restoreCurrent();
-      else if (this.session.fits(kept.tensors)) {
+      if (kept === undefined) await this.restoreCurrentWeights();
+      else if (this.session.isCompatible(kept.tensors)) {
         this.currentWeights ??= await this.session.read();
         await this.session.load(kept.tensors);
-        this.events.onProgress({ shownCheckpoint: kept.id });
+        this.events.onProgress({ shownCheckpointId: kept.id });
       }
       await this.refreshViews();
     });
   }
 
-  restoreCheckpoint(id: number, keep: boolean): void {
+  restoreCheckpoint(id: number, keepBranch: boolean): void {
     if (this.record.state === "running") this.setState("paused");
     this.enqueue(async () => {
       const to = this.history.get(id);
-      if (to === undefined || !this.session.fits(to.tensors) || this.record.state === "stopped")
+      if (
+        to === undefined ||
+        !this.session.isCompatible(to.tensors) ||
+        this.record.state === "stopped"
+      )
         return;
       this.currentWeights = undefined;
-      this.reportedSteps = Math.min(this.reportedSteps, this.history.restore(to, keep));
-      this.resumeFrom(to.step, to.examples);
-      this.watches.clear();
+      this.reportedStepCount = Math.min(
+        this.reportedStepCount,
+        this.history.restore(to, keepBranch),
+      );
+      this.resumeFrom(to.step, to.examplesSeen);
+      this.watchers.clear();
       await this.session.load(to.tensors);
-      this.events.onProgress({ shownCheckpoint: null, updateRatios: null, deadUnits: null });
+      this.events.onProgress({ shownCheckpointId: null, updateRatios: null, deadUnits: null });
       this.publishCheckpoints();
-      await this.settle();
+      await this.sendStateAtRest();
     });
   }
 
@@ -204,12 +212,12 @@ export class TrainingLoop implements TrainingActions {
     this.isRunning = true;
     this.enqueue(async () => {
       try {
-        await this.restoreCurrent();
+        await this.restoreCurrentWeights();
         while (this.shouldRun) await this.advance();
       } finally {
         this.isRunning = false;
       }
-      if (!this.closed) await this.settle();
+      if (!this.closed) await this.sendStateAtRest();
     });
   }
 
@@ -239,17 +247,17 @@ export class TrainingLoop implements TrainingActions {
   private async trainStep(): Promise<void> {
     const start = performance.now();
     const isLast = [this.dataset.config.end_step, this.record.pause_at].includes(this.step + 1);
-    const needsMeasures = isLast || (start >= this.nextViewAt && this.events.isVisible());
-    const { lr, noise } = this.record;
+    const needsMeasurements = isLast || (start >= this.nextViewAt && this.events.isVisible());
+    const { lr, noise: inputNoiseStd } = this.record;
     const done = this.session.isContextLost
       ? undefined
-      : await this.session.step({ step: this.step, lr, noise, needsMeasures });
+      : await this.session.step({ step: this.step, lr, inputNoiseStd, needsMeasurements });
     if (done === undefined) {
       await this.recoverContext();
       return;
     }
-    if (needsMeasures) {
-      this.measuredStep = this.step;
+    if (needsMeasurements) {
+      this.lastMeasuredStep = this.step;
       this.events.onProgress({ updateRatios: done.updateRatios, deadUnits: done.deadUnits });
     }
     if (!done.isCommitted) {
@@ -257,30 +265,30 @@ export class TrainingLoop implements TrainingActions {
       return;
     }
     this.step += 1;
-    this.examples += done.examples.length;
+    this.examplesSeen += done.exampleIndices.length;
     this.history.lossHistory.add(done.loss, done.accuracy);
     const ms = performance.now() - start;
-    this.timeSpent.all += ms;
+    this.timeSpentMs.all += ms;
     this.stepMs = this.stepMs === 0 ? ms : 0.9 * this.stepMs + 0.1 * ms;
-    if (start - this.lastCountAt < COUNT_INTERVAL_MS) return;
+    if (start - this.lastCountAt < STEP_COUNT_INTERVAL_MS) return;
     this.lastCountAt = start;
     this.publishCounts();
   }
 
   /** Work between steps: evaluation, checkpoints, reports and view updates. */
   private async workBetweenSteps(): Promise<void> {
-    const { timeSpent, step } = this;
+    const { timeSpentMs, step } = this;
     const now = performance.now();
     if (
       this.dataset.heldOutRows.length > 0 &&
-      timeSpent.evaluating < MAX_EVALUATION_SHARE * timeSpent.all
+      timeSpentMs.evaluating < MAX_EVALUATION_TIME_FRACTION * timeSpentMs.all
     ) {
       await this.evaluate();
-      timeSpent.evaluating += performance.now() - now;
+      timeSpentMs.evaluating += performance.now() - now;
     }
     const isDue = step >= nextCheckpointStep(this.history.lastCheckpoint?.step ?? 0);
-    if (isDue && timeSpent.saving < MAX_SAVING_SHARE * timeSpent.all)
-      await this.timeSaving(() => this.storeCheckpointOnce());
+    if (isDue && timeSpentMs.saving < MAX_SAVING_TIME_FRACTION * timeSpentMs.all)
+      await this.measureSavingTime(() => this.ensureCheckpointStored());
     if (now >= this.nextReportAt) {
       this.nextReportAt = now + REFRESH_INTERVAL_MS;
       this.report();
@@ -290,19 +298,19 @@ export class TrainingLoop implements TrainingActions {
       const start = performance.now();
       await this.refreshViews();
       const end = performance.now();
-      this.nextViewAt = end + Math.max(REFRESH_INTERVAL_MS, (end - start) / MAX_VIEW_SHARE);
+      this.nextViewAt = end + Math.max(REFRESH_INTERVAL_MS, (end - start) / MAX_VIEW_TIME_FRACTION);
     }
     if (
       now - this.savedAt > SAVE_INTERVAL_MS &&
-      timeSpent.saving < MAX_SAVING_SHARE * timeSpent.all
+      timeSpentMs.saving < MAX_SAVING_TIME_FRACTION * timeSpentMs.all
     )
-      await this.timeSaving(() => this.sendWeights(false));
+      await this.measureSavingTime(() => this.sendWeights(false));
   }
 
-  private async timeSaving(saving: () => Promise<unknown>): Promise<void> {
+  private async measureSavingTime(save: () => Promise<unknown>): Promise<void> {
     const start = performance.now();
-    await saving();
-    this.timeSpent.saving += performance.now() - start;
+    await save();
+    this.timeSpentMs.saving += performance.now() - start;
   }
 
   private get hasStepped(): boolean {
@@ -319,9 +327,9 @@ export class TrainingLoop implements TrainingActions {
   }
 
   /** The loop has stopped: update views that were hidden to the last step. */
-  private async refreshAtRest(): Promise<void> {
-    if (!this.events.isVisible() && this.measuredStep < this.step - 1) {
-      this.watches.clear();
+  private async refreshStaleViews(): Promise<void> {
+    if (!this.events.isVisible() && this.lastMeasuredStep < this.step - 1) {
+      this.watchers.clear();
       this.events.onProgress({ updateRatios: null, deadUnits: null });
     }
     await this.refreshViews();
@@ -345,47 +353,47 @@ export class TrainingLoop implements TrainingActions {
 
   /** Store the current state as a checkpoint. */
   private async storeCheckpoint(): Promise<void> {
-    const { step, examples } = this;
+    const { step, examplesSeen } = this;
     const { losses, heldOut } = this.history.lossHistory;
     const kept = await this.session.readCheckpoint();
     if (kept === undefined) return;
     const held = heldOut.findLast(([at]) => at === step)?.[1];
     const loss = held ?? losses[step - 1] ?? Number.NaN;
-    this.history.add({ ...kept, step, examples, loss }, this.events.selectedCheckpoint());
+    this.history.add({ ...kept, step, examplesSeen, loss }, this.events.selectedCheckpointId());
     this.publishCheckpoints();
   }
 
-  private async storeCheckpointOnce(): Promise<void> {
+  private async ensureCheckpointStored(): Promise<void> {
     await this.evaluate();
     if (this.history.lastCheckpoint?.step !== this.step) await this.storeCheckpoint();
   }
 
   /** On pause, handover or end: send the current state to Python. */
-  private async settle(): Promise<void> {
+  private async sendStateAtRest(): Promise<void> {
     if (this.record.state === "running") return;
     if (this.record.state === "stopped") {
-      await this.finish();
+      await this.sendFinalState();
       return;
     }
-    await this.restoreCurrent();
-    await this.storeCheckpointOnce();
+    await this.restoreCurrentWeights();
+    await this.ensureCheckpointStored();
     this.report();
     this.publishCurve();
     await this.sendWeights(false);
-    await this.refreshAtRest();
+    await this.refreshStaleViews();
     const isHanded = this.record.state === "handing";
     this.events.onProgress({ phase: isHanded ? "waiting" : "paused" });
     this.reportState();
   }
 
-  private async finish(): Promise<void> {
+  private async sendFinalState(): Promise<void> {
     try {
-      await this.restoreCurrent();
-      await this.storeCheckpointOnce();
+      await this.restoreCurrentWeights();
+      await this.ensureCheckpointStored();
       this.report();
       this.publishCurve();
       // Before Python receives the weights, as it may then show another Plan.
-      await this.refreshAtRest();
+      await this.refreshStaleViews();
       if (!(await this.sendWeights(true))) {
         await this.recoverContext();
         await this.sendWeights(true);
@@ -399,7 +407,7 @@ export class TrainingLoop implements TrainingActions {
   }
 
   /** The step's result contains NaN and is not committed. */
-  private stopOnNaN({ loss, examples, scalars }: StepResult): void {
+  private stopOnNaN({ loss, exampleIndices, scalars }: StepResult): void {
     const what = Number.isFinite(loss) ? "a parameter" : "the loss";
     const message =
       `training stopped at step ${this.step}: ${what} became NaN or infinite. ` +
@@ -407,7 +415,7 @@ export class TrainingLoop implements TrainingActions {
     this.events.onProgress({ message });
     this.report(message, {
       ...NO_FAILURE,
-      failed_examples: [...examples],
+      failed_examples: [...exampleIndices],
       step_scalars: Object.fromEntries(scalars),
     });
     this.setState("stopped");
@@ -422,7 +430,7 @@ export class TrainingLoop implements TrainingActions {
   }
 
   /** Send the current state to Python; returns false if the context is lost. */
-  private async sendWeights(last: boolean): Promise<boolean> {
+  private async sendWeights(isLast: boolean): Promise<boolean> {
     const { step } = this;
     const state = await this.session.serialize();
     if (state === undefined) return false;
@@ -433,7 +441,7 @@ export class TrainingLoop implements TrainingActions {
       step,
       chunk_count: parts.length,
       total_bytes: state.byteLength,
-      is_last: last,
+      is_last: isLast,
       awaits_swap: this.record.state === "handing",
     };
     for (const [index, data] of parts.entries())
@@ -442,12 +450,12 @@ export class TrainingLoop implements TrainingActions {
   }
 
   /** Load the current weights again. */
-  private async restoreCurrent(): Promise<void> {
+  private async restoreCurrentWeights(): Promise<void> {
     const { currentWeights } = this;
     if (currentWeights === undefined) return;
     this.currentWeights = undefined;
     await this.session.load(currentWeights);
-    this.events.onProgress({ shownCheckpoint: null });
+    this.events.onProgress({ shownCheckpointId: null });
   }
 
   /** After a lost context, wait for the network and restore the last checkpoint. */
@@ -458,8 +466,8 @@ export class TrainingLoop implements TrainingActions {
     const gone = this.step - kept.step;
     this.currentWeights = undefined;
     this.history.lossHistory.truncate(kept.step);
-    this.reportedSteps = Math.min(this.reportedSteps, kept.step);
-    this.resumeFrom(kept.step, kept.examples);
+    this.reportedStepCount = Math.min(this.reportedStepCount, kept.step);
+    this.resumeFrom(kept.step, kept.examplesSeen);
     const goesOn =
       this.record.state === "stopped" ? "the weights are those of" : "training continues from";
     const lost = gone === 1 ? "the step after it is lost" : `the ${gone} steps after it are lost`;
@@ -469,29 +477,36 @@ export class TrainingLoop implements TrainingActions {
     this.publishCurve();
   }
 
-  private resumeFrom(step: number, examples: number): void {
+  private resumeFrom(step: number, exampleCount: number): void {
     this.step = step;
-    this.examples = examples;
-    this.reportedHeldOut = 0;
+    this.examplesSeen = exampleCount;
+    this.reportedHeldOutCount = 0;
   }
 
   // Reports to Python and to the views
 
-  private report(message = "", more: Pick<StepReport, keyof typeof NO_FAILURE> = NO_FAILURE): void {
-    const { reportedSteps, reportedHeldOut } = this;
+  private report(
+    message = "",
+    failure: Pick<StepReport, keyof typeof NO_FAILURE> = NO_FAILURE,
+  ): void {
+    const { reportedStepCount, reportedHeldOutCount } = this;
     const { losses, heldOut } = this.history.lossHistory;
-    const rows = this.history.lossHistory.packFrom(reportedSteps);
-    this.reportedSteps = losses.length;
-    this.reportedHeldOut = heldOut.length;
-    const held_out = heldOut.slice(reportedHeldOut);
+    const rows = this.history.lossHistory.packFrom(reportedStepCount);
+    this.reportedStepCount = losses.length;
+    this.reportedHeldOutCount = heldOut.length;
+    const held_out = heldOut.slice(reportedHeldOutCount);
     this.host.reportSteps(
-      { training: this.record.id, first_step: reportedSteps, held_out, message, ...more },
+      { training: this.record.id, first_step: reportedStepCount, held_out, message, ...failure },
       rows,
     );
   }
 
   private publishCounts(): void {
-    this.events.onProgress({ step: this.step, examples: this.examples, stepMs: this.stepMs });
+    this.events.onProgress({
+      step: this.step,
+      examplesSeen: this.examplesSeen,
+      stepMs: this.stepMs,
+    });
   }
 
   private publishCurve(): void {
@@ -502,7 +517,10 @@ export class TrainingLoop implements TrainingActions {
 
   private publishCheckpoints(): void {
     const { checkpoints, branches } = this.history;
-    const found = checkpoints.map((kept) => ({ ...kept, fits: this.session.fits(kept.tensors) }));
+    const found = checkpoints.map((kept) => ({
+      ...kept,
+      isRestorable: this.session.isCompatible(kept.tensors),
+    }));
     this.events.onProgress({ checkpoints: found, branches });
   }
 }

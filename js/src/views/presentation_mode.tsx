@@ -4,10 +4,10 @@ import type { ViewerState } from "../state.ts";
 import { useViews, type Views } from "./context.ts";
 import { ProjectorIcon } from "./icons.tsx";
 
-export const MIN_ZOOM = 1.15;
+export const MIN_PRESENTATION_ZOOM = 1.15;
 
 /** The zoom of presentation mode; pictures are drawn for it, so that their pixels stay whole. */
-export const presentationZoom = signal(MIN_ZOOM);
+export const presentationZoom = signal(MIN_PRESENTATION_ZOOM);
 
 /** The zoom of a view. */
 export const zoomOf = ({ isPresenting, presentingView }: ViewerState, root: HTMLElement): number =>

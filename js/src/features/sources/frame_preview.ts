@@ -11,8 +11,11 @@ export interface FramePreview {
  * a browser that composites on the CPU would spend its time on thirty video frames a second and leave the network a
  * tenth.
  */
-export function createFramePreview(video: HTMLVideoElement, software: boolean): FramePreview {
-  if (!software) return { element: video, captureFrame: () => undefined };
+export function createFramePreview(
+  video: HTMLVideoElement,
+  isSoftwareRenderer: boolean,
+): FramePreview {
+  if (!isSoftwareRenderer) return { element: video, captureFrame: () => undefined };
   const canvas = Object.assign(document.createElement("canvas"), { width: 0, height: 0 });
   const context = canvas.getContext("2d", { willReadFrequently: true });
   if (context === null) return { element: video, captureFrame: () => undefined };

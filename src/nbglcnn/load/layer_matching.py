@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from difflib import SequenceMatcher
 
-from nbglcnn.graph import Graph, Key
+from nbglcnn.graph import Graph, ValueKey
 
-KeyPairs = list[tuple[Key, Key]]
+KeyPairs = list[tuple[ValueKey, ValueKey]]
 
 
 def match_keys(a: Graph, b: Graph) -> KeyPairs:
@@ -23,7 +23,7 @@ def match_keys(a: Graph, b: Graph) -> KeyPairs:
         other = names.get(key.name)
         if other is not None and _have_same_shape(a, key, b, other):
             partner[key.name] = other.name
-    for describe in (_operator_and_shape, _shape):
+    for describe in (_operator_shape_signatures, _shape_signatures):
         _match_in_order(a, b, partner, describe)
     for kind in ("input", "output"):
         ends = ([key for key in graph.keys if key.kind == kind] for graph in (a, b))
@@ -34,49 +34,54 @@ def match_keys(a: Graph, b: Graph) -> KeyPairs:
     return [(key, names[partner[name]]) for name, key in kept.items()]
 
 
-def _have_same_shape(a: Graph, left: Key, b: Graph, right: Key) -> bool:
-    shape = a.shape(left.value)
-    return shape == b.shape(right.value) and math.prod(shape) > 0
+def _have_same_shape(a: Graph, left: ValueKey, b: Graph, right: ValueKey) -> bool:
+    shape = a.shape(left.value_name)
+    return shape == b.shape(right.value_name) and math.prod(shape) > 0
 
 
 def _match_in_order(
     a: Graph,
     b: Graph,
-    partner: dict[str, str],
-    describe: Callable[[Graph, Sequence[Key]], list[Hashable]],
+    partner_by_name: dict[str, str],
+    compute_signatures: Callable[[Graph, Sequence[ValueKey]], list[Hashable]],
 ) -> None:
     """Match equal runs of unmatched layers that lie between matched layers."""
-    back = {right: left for left, right in partner.items()}
-    left, right = _layers(a), _layers(b)
-    known = {name: name for name in partner}
-    rows_a = _sequence_tokens(left, describe(a, left), known)
-    rows_b = _sequence_tokens(right, describe(b, right), back)
+    back = {right: left for left, right in partner_by_name.items()}
+    left, right = _layer_keys(a), _layer_keys(b)
+    known = {name: name for name in partner_by_name}
+    rows_a = _sequence_tokens(left, compute_signatures(a, left), known)
+    rows_b = _sequence_tokens(right, compute_signatures(b, right), back)
     matcher = SequenceMatcher(None, rows_a, rows_b, autojunk=False)
     for i, j, length in matcher.get_matching_blocks():
         for one, other in zip(left[i : i + length], right[j : j + length], strict=True):
-            if one.name not in partner and _have_same_shape(a, one, b, other):
-                partner[one.name] = other.name
+            if one.name not in partner_by_name and _have_same_shape(a, one, b, other):
+                partner_by_name[one.name] = other.name
 
 
-def _layers(graph: Graph) -> list[Key]:
+def _layer_keys(graph: Graph) -> list[ValueKey]:
     """The layers; the last layer of an ONNX file may exist only as an output."""
     layers = [key for key in graph.keys if key.kind == "layer"]
-    known = {key.value for key in graph.keys if key.kind != "output"}
-    return layers + [key for key in graph.keys if key.kind == "output" and key.value not in known]
+    known = {key.value_name for key in graph.keys if key.kind != "output"}
+    return layers + [
+        key for key in graph.keys if key.kind == "output" and key.value_name not in known
+    ]
 
 
 def _sequence_tokens(
-    keys: Sequence[Key], words: Sequence[Hashable], known: Mapping[str, str]
+    keys: Sequence[ValueKey], signatures: Sequence[Hashable], partner_by_name: Mapping[str, str]
 ) -> list[Hashable]:
     """Tokens for sequence matching; a matched layer's token is its partner's name."""
-    named = zip(keys, words, strict=True)
-    return [("=", known[key.name]) if key.name in known else each for key, each in named]
+    named = zip(keys, signatures, strict=True)
+    return [
+        ("=", partner_by_name[key.name]) if key.name in partner_by_name else each
+        for key, each in named
+    ]
 
 
-def _shape(graph: Graph, keys: Sequence[Key]) -> list[Hashable]:
-    return [graph.shape(key.value) for key in keys]
+def _shape_signatures(graph: Graph, keys: Sequence[ValueKey]) -> list[Hashable]:
+    return [graph.shape(key.value_name) for key in keys]
 
 
-def _operator_and_shape(graph: Graph, keys: Sequence[Key]) -> list[Hashable]:
+def _operator_shape_signatures(graph: Graph, keys: Sequence[ValueKey]) -> list[Hashable]:
     operators = {name: node.op for node in graph.nodes for name in node.outputs}
-    return [(operators.get(key.value, ""), graph.shape(key.value)) for key in keys]
+    return [(operators.get(key.value_name, ""), graph.shape(key.value_name)) for key in keys]

@@ -1,14 +1,14 @@
 // Below a layer's maps: the channels most similar to the selected one, and the distribution of all values.
 import { useMemo } from "preact/hooks";
-import { formatFixed, formatInteger, nonFiniteCounts } from "../../number_format.ts";
+import { formatFixed, formatInteger, nonFiniteCountText } from "../../number_format.ts";
 import type { Statistics } from "../../plan/runtime.ts";
 import type { Value } from "../../plan/schema.ts";
 import { useExampleValues } from "../bar_chart.tsx";
 import { cosineSimilarities } from "../channel_similarity.ts";
+import { ChannelTile, tilesPerRow } from "../channel_tile.tsx";
 import { useHistogram, useViews } from "../context.ts";
 import { Histogram } from "../histogram.tsx";
 import { argsortDescending, hasNonFinite } from "../layout.ts";
-import { ChannelTile, tilesPerRow } from "../tile.tsx";
 
 interface Props {
   value: Value;
@@ -19,7 +19,7 @@ interface Props {
  * The similarity of each channel's map to the map of `channel`, from −1 to 1; empty for null and for values too large
  * to read back.
  */
-export function useSimilarity(value: Value | null, channel: number): readonly number[] {
+export function useChannelSimilarities(value: Value | null, channel: number): readonly number[] {
   const channels = value?.nchw[1] ?? 0;
   const values = useExampleValues(value);
   const buffer = values?.buffer;
@@ -71,7 +71,7 @@ export function SimilarChannels(
 }
 
 /** A histogram of the whole layer, for the current example. */
-export function LayerValues(props: Props & { statistics: Statistics | null }) {
+export function LayerHistogram(props: Props & { statistics: Statistics | null }) {
   const { value, width, statistics } = props;
   const found = useHistogram(value, { bins: Math.max(20, Math.floor(width / 8)) });
   const [, channels, mapHeight, mapWidth] = value.nchw;
@@ -86,7 +86,7 @@ export function LayerValues(props: Props & { statistics: Statistics | null }) {
           {found.zeros > 0 && " · grey is zero"}
         </span>
         {statistics !== null && hasNonFinite(statistics.layer) && (
-          <span class="nbg-bad"> without {nonFiniteCounts(statistics.layer)}</span>
+          <span class="nbg-bad"> without {nonFiniteCountText(statistics.layer)}</span>
         )}
       </h3>
       <Histogram histogram={found} width={width} height={56} label={`All values of ${value.key}`} />

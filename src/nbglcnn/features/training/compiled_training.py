@@ -39,7 +39,7 @@ class TrainingArguments:
     optimizer: Optimizer
     shuffle: bool
     seed: int
-    output: str
+    output_key: str
     data: PackedDataset
 
 
@@ -58,7 +58,7 @@ class TrainingExtension:
 
 
 @dataclass
-class TrainingPlan:
+class CompiledTraining:
     """A training that pages run: the network's Plan including it, its config and its data."""
 
     arguments: TrainingArguments
@@ -68,7 +68,7 @@ class TrainingPlan:
     config: TrainingConfig
     config_hash: str  # hash of the TrainingConfig's blob
     blobs: Mapping[str, memoryview]
-    batch_counts: Mapping[
+    batchnorm_batch_counts: Mapping[
         str, int
     ]  # earlier batches that BatchNorms have seen, by their buffers' names
 
@@ -89,7 +89,7 @@ class TrainingPlan:
         self.notify_pages: Callable[[], None] = lambda: None  # sends manual changes to pages
 
     busy_message = "the network trains in a page"
-    how_to_end = "stop the training first (viewer.training.stop())"
+    stop_hint = "stop the training first (viewer.training.stop())"
 
     @property
     def training_graph(self) -> TrainingGraph:
@@ -117,7 +117,7 @@ class TrainingPlan:
         """Pack what other pages show while one trains: the history and the training state."""
         graph = self.training_graph.graph
         now = load.with_parameters(graph, load.parameters_of(graph) | dict(self.latest_state))
-        plan = lower.repack(self.plan, now)
+        plan = lower.repack_weights(self.plan, now)
         changing = {carry.target for carry in plan.header.carries}
         rows = [plan.blobs[one.hash] for one in plan.header.weights if one.texture in changing]
         return history + b"".join(np.asarray(one, np.float32).tobytes() for one in rows)
@@ -130,9 +130,11 @@ class TrainingPlan:
         run = self.run
         try:
             batch = packed_dataset.select_batch(
-                self.arguments.data, report.failed_examples, class_targets=run.options.class_targets
+                self.arguments.data,
+                report.failed_examples,
+                class_targets=run.options.has_class_targets,
             )
-            names = run.step.inputs
+            names = run.step.input_keys
             own = {names[what]: n for what, n in report.step_scalars.items() if what in names}
             fed = run.step_inputs(batch, self.step)
             fed |= {key: np.array(number, np.float32) for key, number in own.items()}
@@ -142,15 +144,15 @@ class TrainingPlan:
             warn_once(f"the first invalid value of the training is unknown: {error}")
             return None
 
-    def state_values(self) -> list[Value]:
+    def state_value_records(self) -> list[Value]:
         """How each tensor of the state is read back."""
         known = {value.key: value for value in self.plan.header.parameters}
         return [known[name] for name in self.training_graph.state_names]
 
 
-def make_training_plan(
+def make_compiled_training(
     network: Network,
-    asked: TrainingArguments,
+    arguments: TrainingArguments,
     run: TrainingRun,
     batch_counts: Mapping[str, int],
     *,
@@ -159,7 +161,7 @@ def make_training_plan(
     learning_rates: bytes = b"",
     start_step: int = 0,
     frozen: Sequence[str] = (),
-) -> TrainingPlan:
+) -> CompiledTraining:
     """Build the TrainingPlan of a network; `learning_rates` has one rate per step, as bytes.
 
     `start_step` and `end` are step numbers; `frozen` names parameters that were trained before.
@@ -167,54 +169,62 @@ def make_training_plan(
     """
     added = TrainingExtension(run)
     plan = network.compile_with(added, target, "float32")
-    joined, found = added.training_graph, asked.data
+    joined, found = added.training_graph, arguments.data
     config = TrainingConfig(
         plan=plan.hash, loss=getattr(run.options.loss, "name", str(run.options.loss)),
-        optimizer=type(asked.optimizer).__name__, batch_size=run.batch_size,
+        optimizer=type(arguments.optimizer).__name__, batch_size=run.batch_size,
         example_count=found.example_count, held_out_count=found.held_out_count,
-        start_step=start_step, end_step=end, shuffle=asked.shuffle,
-        seed=asked.seed,
-        has_accuracy=run.options.class_targets,
+        start_step=start_step, end_step=end, shuffle=arguments.shuffle,
+        seed=arguments.seed,
+        has_accuracy=run.options.has_class_targets,
         learning_rates=content_hash(learning_rates) if learning_rates else "",
-        betas=tuple(getattr(asked.optimizer, "betas", ())), columns=found.columns,
-        inputs=dict(joined.inputs), held_out_inputs=dict(joined.held_out_inputs),
-        loss_key=joined.loss_key, held_out_key=joined.held_out_key,
+        betas=tuple(getattr(arguments.optimizer, "betas", ())), columns=found.columns,
+        inputs=dict(joined.input_keys), held_out_inputs=dict(joined.held_out_input_keys),
+        loss_key=joined.loss_value_key, held_out_key=joined.held_out_loss_key,
         prediction_key=joined.prediction_key,
         update_ratios_key=joined.update_ratios_key, dead_units_key=joined.dead_units_key,
         trained_parameters=joined.trained_parameters, relu_layers=joined.relu_layers,
-        gradients=dict(joined.gradients), state_names=joined.state_names, frozen=tuple(frozen),
+        gradients=dict(joined.gradient_keys), state_names=joined.state_names, frozen=tuple(frozen),
     )  # fmt: skip
     words = msgspec.json.encode(config)
     blobs = {**found.blobs, content_hash(words): memoryview(words)}
     if learning_rates:
         blobs[config.learning_rates] = memoryview(learning_rates)
-    return TrainingPlan(asked, run, added, plan, config, content_hash(words), blobs, batch_counts)
+    return CompiledTraining(
+        arguments, run, added, plan, config, content_hash(words), blobs, batch_counts
+    )
 
 
-def initial_training_plan(
+def compile_initial_training(
     network: Network,
     run: TrainingRun,
-    asked: Mapping[str, Any],
+    train_arguments: Mapping[str, Any],
     batches: BatchSource,
     batch_counts: Mapping[str, int],
     target: Target | None = None,
-) -> TrainingPlan:
+) -> CompiledTraining:
     """Build the TrainingPlan of a training from its first step.
 
-    `asked` are the arguments of `viewer.train`. `batch_counts` counts the batches that BatchNorms
-    have seen before, by their buffers' names. Raise InputError if `held_out` is invalid or the data
-    exceed a page's limit.
+    `train_arguments` are the arguments of `viewer.train`. `batch_counts` counts the batches that
+    BatchNorms have seen before, by their buffers' names. Raise InputError if `held_out` is invalid
+    or the data exceed a page's limit.
     """
-    optimizer, seed, shuffle = asked["optimizer"], asked["seed"], asked["shuffle"]
-    end = end_step(asked["epochs"], asked["steps"])
-    data = packed_dataset.pack_dataset(run, batches, asked["held_out"], shuffled=shuffle, seed=seed)
-    if asked["epochs"] is not None:
-        end = asked["epochs"] * -(-data.example_count // run.batch_size)
+    optimizer, seed, shuffle = (
+        train_arguments["optimizer"],
+        train_arguments["seed"],
+        train_arguments["shuffle"],
+    )
+    end = end_step(train_arguments["epochs"], train_arguments["steps"])
+    data = packed_dataset.pack_dataset(
+        run, batches, train_arguments["held_out"], shuffled=shuffle, seed=seed
+    )
+    if train_arguments["epochs"] is not None:
+        end = train_arguments["epochs"] * -(-data.example_count // run.batch_size)
     arguments = TrainingArguments(
-        batches, asked["loss"], optimizer, shuffle, seed, asked["output"], data
+        batches, train_arguments["loss"], optimizer, shuffle, seed, train_arguments["output"], data
     )
     rates = pack_learning_rates(optimizer, 0, end)
-    return make_training_plan(
+    return make_compiled_training(
         network, arguments, run, batch_counts, end=end, target=target, learning_rates=rates
     )
 
@@ -252,11 +262,13 @@ def pack_learning_rates(optimizer: Optimizer, begin: int, end: int) -> bytes:
     return np.array([optimizer.learning_rate_at(step) for step in steps], np.float32).tobytes()
 
 
-def apply_state(network: Network, trained: TrainingPlan, state: Mapping[str, Array]) -> None:
+def apply_page_state(
+    network: Network, compiled_training: CompiledTraining, state: Mapping[str, Array]
+) -> None:
     """Apply weights that a page has trained, and the manual changes made since, to a network."""
-    trained.latest_state = state
+    compiled_training.latest_state = state
     own = network.weights()
     graph = load.with_parameters(network.graph, own | {n: state[n] for n in own if n in state})
-    for edit in trained.pending_weight_edits:
+    for edit in compiled_training.pending_weight_edits:
         graph = load.replace_elements(graph, *edit)
     network.replace_graph(graph)
