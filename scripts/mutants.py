@@ -11,8 +11,8 @@ The faults are listed in tests/mutants/<area>.toml. An entry looks like
     "js/test/message_buffers.test.ts"]
 
 `tests` are node ids of pytest (or "FILE -k WORDS") and files for `node --test`, quick ones first:
-the first failure ends the run. The tests first run without any fault, where they must pass. A fault
-also counts as detected if its tests take more than ten times as long.
+the first failure ends the run. The tests first run without any fault; faults whose tests fail there
+are not judged. A fault also counts as detected if its tests take more than ten times as long.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import time
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -168,22 +168,24 @@ def judge_faults(
             print_line(f"{sum(map(len, groups))} tests without any fault")
             tried = [pool.submit(in_a_copy, partial(run_unchanged, tests=g)) for g in groups]
             seconds: dict[str, float] = {}
-            failed = []
+            failures: dict[str, str] = {}  # the failing test of each test's file
             for group, one in zip(groups, tried, strict=True):
                 outcome = one.result()
                 seconds |= parse_test_durations(group, outcome)
                 if outcome.kind != "passed":
-                    failed.append(outcome.detail)
-            if failed:
-                print_line("These fail without any fault:\n" + "\n".join(failed))
-                return False
-            asked = []
+                    failures |= dict.fromkeys(group, outcome.detail)
+                    print_line(f"fails without any fault: {outcome.detail}")
+            asked: list[Future[Verdict]] = []
+            verdicts: list[Verdict] = []
             # Sorted by tests: faults with the same tests run one after the other, so survivors
             # appear together.
             for fault in sorted(faults, key=lambda fault: fault.tests):
+                if failing := [failures[test] for test in fault.tests if test in failures]:
+                    detail = f"{failing[0]} fails without the fault"
+                    verdicts.append(Verdict(fault, "BROKEN", detail, 0))
+                    continue
                 limit = max(MIN_SECONDS, TIME_FACTOR * sum(seconds[test] for test in fault.tests))
                 asked.append(pool.submit(in_a_copy, partial(judge, fault=fault, limit_s=limit)))
-            verdicts = []
             for future in as_completed(asked):
                 verdict = future.result()
                 verdicts.append(verdict)

@@ -122,7 +122,8 @@ def test_python_hears_of_a_fast_source_ten_times_a_second(show: ShowViews) -> No
     page.evaluate(
         """() => {
           globalThis.heard = [];
-          views.state.feeder.value.reportFedInput = (still) => heard.push([still, performance.now()]);
+          views.state.feeder.value.reportFedInput =
+            (still) => heard.push([still, performance.now()]);
         }"""
     )
     sourced.set_source("images", playing=True, rate=60, **sourced.add_dataset(DATASET_IMAGES, 10))

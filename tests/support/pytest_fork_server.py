@@ -10,6 +10,7 @@ import importlib
 import json
 import logging
 import os
+import signal
 import sys
 import warnings
 
@@ -37,6 +38,8 @@ def import_packages() -> None:
 def run_pytest(arguments: list[str], output: str) -> None:
     """Run pytest in this process, then exit."""
     os.setsid()
+    # A shell starts background jobs with SIGINT ignored, and tests of interrupts need it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     log = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for ours, standard in ((nothing, 0), (log, 1), (log, 2)):

@@ -116,8 +116,11 @@ def train_case(
             if step in at:
                 checkpoints.append(
                     {
-                        "id": 100 + step, "step": step, "loss": loss, "branchNumber": 0, "isRestorable": True,
-                        "parameterArrays": {name: encode_array(one) for name, one in parameters().items()},
+                        "id": 100 + step, "step": step, "loss": loss, "branchNumber": 0,
+                        "isRestorable": True,
+                        "parameterArrays": {
+                            name: encode_array(one) for name, one in parameters().items()
+                        },
                         "predictions": encode_array(found),
                     }
                 )  # fmt: skip
@@ -159,7 +162,8 @@ def train_case(
         "phase": "running", "message": "", "config": course, "step": steps,
         "examplesSeen": steps * batch, "losses": losses,
         "accuracies": shares if classes else [None] * steps, "heldOut": held, "stepMs": 24.0,
-        "branches": [], "checkpoints": checkpoints, "shownCheckpointId": None, "fixedExamples": fixed,
+        "branches": [], "checkpoints": checkpoints, "shownCheckpointId": None,
+        "fixedExamples": fixed,
         "predictions": encode_array(found), "updateRatios": encode_array(ratios),
         "deadUnits": None,
     }  # fmt: skip
