@@ -71,7 +71,7 @@ test("every shader of the page reads each slot that it declares", () => {
   ];
   // A picture's programs have one table, with a few slots more for some: each is read by one of them at least.
   const drawn = Object.values(kernels.DISPLAY_PROGRAMS).map(
-    ({ source, vertex }) => source + vertex,
+    ({ source, vertexSource }) => source + vertexSource,
   );
   const programs = [...own, ...reducing, { name: "display", source: drawn.join("\n") }];
   assert.ok(programs.length > 15);

@@ -81,8 +81,8 @@ class Node:
     """One ONNX operator call. Omitted optional inputs are the empty string.
 
     `module` is the path of the innermost PyTorch module that the node came from ("" for an ONNX
-    file), `module_type` that module's class name, `call` the key of the module call it ran in
-    (`block:1`; "" for the model's own). `torch_operator` is the PyTorch operator that it was
+    file), `module_type` that module's class name, `module_call` the key of the module call it ran
+    in (`block:1`; "" for the model's own). `torch_operator` is the PyTorch operator that it was
     translated from (`max.dim`; "" if none). `domain` is "" for the standard operators. `section` is
     the part of the Plan that runs it. If `python_fallback` is set, the framework computes the
     outputs for the current input.
@@ -109,8 +109,8 @@ class ValueKey:
     `kind` is "input", "output", "layer" (a leaf module's call or a functional operator), "module"
     (a call of a module that has children) or "contributed" (added by a feature). `module_type` is
     the class name of the module, "" for a functional operator; `description` is the module's own
-    extra_repr ("32, 64, kernel_size=(4, 4)"). `call` is the module call that returned the value, as
-    in Node; None if no call did. Edits of the key `shares_edits_of` also apply here.
+    extra_repr ("32, 64, kernel_size=(4, 4)"). `module_call` is the module call that returned the
+    value, as in Node; None if no call did. Edits of the key `shares_edits_of` also apply here.
     """
 
     name: str
@@ -183,10 +183,10 @@ class Graph:
     `keys` are ordered: inputs, calls in call order with functional operators between them, outputs.
     `folded_nodes` are the nodes that were computed at load time from constants, in order;
     `with_parameters` runs them again. `parameters` maps a state_dict name to its value's name (two
-    names for tied weights); `buffers` are the names among them that are not trained. `calls` maps
-    each module call to its parent call ("" for the model's own), in call order. `noise` maps inputs
-    that replace the model's random numbers to their default constants; these inputs come after the
-    model's own.
+    names for tied weights); `buffers` are the names among them that are not trained. `call_parents`
+    maps each module call to its parent call ("" for the model's own), in call order.
+    `noise_defaults` maps inputs that replace the model's random numbers to their default constants;
+    these inputs come after the model's own.
     """
 
     name: str
@@ -212,7 +212,8 @@ class Graph:
     noise_defaults: Mapping[str, str] = field(default_factory=lambda: _read_only({}))
     # For modules with several names: the keys of their values, by each name that has no key.
     shared_modules: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _read_only({}))
-    input_structure: Any = None  # load's Arguments, if inputs are nested or mixed with constants
+    # load's ForwardArguments, if inputs are nested or mixed with constants.
+    input_structure: Any = None
     preprocess_keys: tuple[str, ...] = ()  # keys of the steps before the model's first input
     # How values depend on the batch, by key; known if the framework was run at two batch sizes.
     batch_dependences: Mapping[str, BatchDependence] = field(default_factory=lambda: _read_only({}))

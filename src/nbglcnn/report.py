@@ -372,9 +372,10 @@ def max_error_from_float64(expected: Array, exact: Array) -> float:
 def judge_by_own_inputs(row: Match, actual: Array, *recomputed: Array) -> Match:
     """Judge a row that failed in float64, too: ok if its own inputs give the same values.
 
-    `own` has these values, in float64 or float32. Rounding errors of earlier layers that this layer
-    amplifies are no fault; nor is a tie that only occurs in float32, in a layer that rounds to
-    integers, as QuantizeLinear does. Each element is compared with the nearest one in `own`.
+    `recomputed` has these values, in float64 or float32. Rounding errors of earlier layers that
+    this layer amplifies are no fault; nor is a tie that only occurs in float32, in a layer that
+    rounds to integers, as QuantizeLinear does. Each element is compared with the nearest one in
+    `recomputed`.
     """
     if not np.isfinite(row.relative) or any(one.shape != actual.shape for one in recomputed):
         return row

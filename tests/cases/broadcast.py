@@ -33,7 +33,7 @@ SPECIAL_VALUES = np.array(
 SPECIAL_LEFT, SPECIAL_RIGHT = (
     a.reshape(1, 1, 11, 11) for a in np.meshgrid(SPECIAL_VALUES, SPECIAL_VALUES)
 )
-BASES = np.array(
+POWER_BASES = np.array(
     [0.0, -0.0, 1, -1, 0.5, -0.5, 2, -2, 3.7, -3.7, 1e-6, 1e5, np.inf, -np.inf, np.nan],
     np.float32,
 )
@@ -91,7 +91,7 @@ CASES = [
         node(f"Pow of {exponent}", "Pow", [(2, 5, 3, 7), np.array(exponent, np.float32)], constants=[1], values=lambda r, s: r.uniform(0.2, 4, s))
         for exponent in (2, 0.5, -1, 3, 0, 1, 1.7, -0.5, 40)
     ),
-    node("Pow of all pairs", "Pow", [BASES.reshape(1, 1, -1, 1), EXPONENTS]),
+    node("Pow of all pairs", "Pow", [POWER_BASES.reshape(1, 1, -1, 1), EXPONENTS]),
     node("Pow of large results", "Pow", [RNG.uniform(0, 9, (1, 3, 4, 5)).astype(np.float32), np.array(17.3, np.float32)], constants=[1]),
     node("Pow of negative numbers", "Pow", [(2, 5, 3, 7), np.arange(7).astype(np.float32)]),
     node("Mod of integers", "Mod", [np.arange(-40, 41).reshape(9, 9), np.array([7, -7, 1, 3, -3, 40, 9, -9, 2])]),

@@ -127,7 +127,7 @@ def test_control_flow_and_a_forward_without_modules_are_refused() -> None:
         UnsupportedModel, match=r"in 1, a InputDependentBranch.*depends on the input's values"
     ):
         Viewer(nn.Sequential(conv3x3(3, 3), InputDependentBranch()), x)
-    with pytest.raises(UnsupportedModel, match=r"Itself cannot be traced.*\.numpy\(\)"):
+    with pytest.raises(UnsupportedModel, match=r"UnexportableModel cannot be traced.*\.numpy\(\)"):
         Viewer(UnexportableModel(), x)
 
 

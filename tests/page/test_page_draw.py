@@ -241,13 +241,13 @@ def test_small_and_large_pictures_follow_each_other(gl: GlPage) -> None:
     session = gl.open(layout_plan(layout))
     gl.write(session, "x", array)
     gl.run(session)
-    before = gl.count_alive()
+    before = gl.count_live_objects()
     for scale in (1, 500, 1300, 2, 600):
         [pixels] = gl.draw(session, {"key": "x", "channels": [0], "scale": scale})
         expected = signed_colours(array[0, 0], np.abs(array).max())
         assert_close(pixels[scale // 2 :: scale, scale // 2 :: scale], expected)
         assert pixels.shape == (2 * scale, 3 * scale, 4)
-    assert gl.count_alive() == before
+    assert gl.count_live_objects() == before
 
 
 def test_a_whole_scale_repeats_pixels_and_a_fraction_averages_them(gl: GlPage) -> None:

@@ -355,7 +355,7 @@ def test_previews_are_one_channel_as_each_edit_would_make_it(
     there = [make_edit("conv", "multiply", 2, name="there")]
     gl.set_edits(session, there)
     gl.run(session)
-    alive = gl.count_alive()
+    alive = gl.count_live_objects()
     places = (("x", 1, 1), ("conv", 4, 1), ("up", 2, 0), ("flat", 17, 1), ("line", 3, 1))
     for layer, channel, image in places:
         [value] = [value for value in plan.values if value.key == layer]
@@ -386,7 +386,7 @@ def test_previews_are_one_channel_as_each_edit_would_make_it(
         assert picture.shape[:2] == (value.nchw[2], value.nchw[3])
     assert gl.page.evaluate("k => gl.preview(k, null)", session) == []
     gl.run(session)
-    assert gl.count_alive()["textures"] == alive["textures"]
+    assert gl.count_live_objects()["textures"] == alive["textures"]
 
 
 @ONE_RENDERER
@@ -437,7 +437,7 @@ def test_a_value_is_seen_after_each_of_its_edits_where_somebody_asks(
     for edits in (switched_on, stack):  # a disabled bend keeps its device resources
         gl.set_edits(session, [*edits, *other])
         gl.run(session)
-    before, alive = gl.read(session, "output[1]"), gl.count_alive()
+    before, alive = gl.read(session, "output[1]"), gl.count_live_objects()
     gl.page.evaluate("gl.counted()")
     cost = passes()
     ask("x", "flat")  # available without a run
@@ -446,7 +446,7 @@ def test_a_value_is_seen_after_each_of_its_edits_where_somebody_asks(
     np.testing.assert_array_equal(stage("x", 5), gl.read(session, "x"))
     gl.page.evaluate("gl.counted()")
     assert passes() == cost
-    assert gl.count_alive()["textures"] == alive["textures"] + 2 + 1, (
+    assert gl.count_live_objects()["textures"] == alive["textures"] + 2 + 1, (
         "of two edits of x, of one of flat"
     )
     # The last order moves only disabled edits: the number of passes stays.
@@ -470,7 +470,7 @@ def test_a_value_is_seen_after_each_of_its_edits_where_somebody_asks(
     gl.set_edits(session, [*stack, *other])
     gl.write(session, "x", X)
     gl.run(session)
-    assert gl.count_alive() == alive
+    assert gl.count_live_objects() == alive
     np.testing.assert_array_equal(gl.read(session, "output[1]"), before)
 
 
@@ -482,7 +482,7 @@ def test_a_slider_only_tells_the_device_numbers(gl: GlPage, plan: nbglcnn.Plan) 
     gl.set_edits(session, [*others, make_edit("conv", "multiply", 0, name="slid")])
     before = gl.read_derived(session, "before", "conv")
     gl.draw(session, {"key": "conv", "channels": [0, 1]})
-    alive = gl.count_alive()
+    alive = gl.count_live_objects()
     gl.page.evaluate("() => gl.count()")
     for k in range(20):
         slid = make_edit("conv", "multiply", k / 4, name="slid", mix=1 - k / 40, channels=(0, 1, 5))
@@ -511,11 +511,11 @@ def test_a_slider_only_tells_the_device_numbers(gl: GlPage, plan: nbglcnn.Plan) 
         gl.run(session)
     counted = gl.page.evaluate("gl.counted()")
     assert counted.get("linkProgram", 0) == counted.get("createTexture", 0) == 0
-    assert gl.count_alive() == alive
+    assert gl.count_live_objects() == alive
     gl.set_edits(session, [])
     gl.run(session)
     # The textures of three values, a scratch, three tables.
-    assert gl.count_alive()["textures"] == alive["textures"] - 7
+    assert gl.count_live_objects()["textures"] == alive["textures"] - 7
 
 
 @ONE_RENDERER
@@ -595,7 +595,7 @@ def test_edits_survive_a_lost_context(gl: GlPage, plan: nbglcnn.Plan) -> None:
     without = gl.read_derived(session, "without", "conv")
     job = {"key": "conv", "channels": [0, 1], "columns": 2}
     [picture] = gl.draw(session, job)
-    alive = gl.count_alive()
+    alive = gl.count_live_objects()
     gl.page.evaluate(LOSE_CONTEXT_SCRIPT)
     gl.page.wait_for_function("gl.events.length === 2")
     for key, array in before.items():
@@ -603,7 +603,7 @@ def test_edits_survive_a_lost_context(gl: GlPage, plan: nbglcnn.Plan) -> None:
     np.testing.assert_array_equal(gl.read_derived(session, "without", "conv"), without)
     np.testing.assert_array_equal(gl.draw(session, job)[0], picture)
     assert [gl.page.evaluate("a => gl.read(...a)", [session, key]) for key in stages] == seen
-    assert gl.count_alive() == alive
+    assert gl.count_live_objects() == alive
     gl.close(session)
     gl.wait_alive(nothing)
 
@@ -695,7 +695,7 @@ def test_of_texts_that_are_written_eight_programs_stay(gl: GlPage, plan: nbglcnn
         gl.set_edits(session, [own])
         gl.run(session)
         assert_close(gl.read(session, "conv"), before * k, f"text {k}")
-        programs.append(gl.count_alive()["programs"])
+        programs.append(gl.count_live_objects()["programs"])
     grown = np.diff(programs)
     assert grown[:7].tolist() == [1] * 7 and not grown[7:].any(), programs
     two = [make_edit("conv", "glsl", source=f"y = x * {k}.0;", name=f"own {k}") for k in (11, 4)]

@@ -91,7 +91,7 @@ def test_a_lost_context_is_rebuilt_with_inputs_weights_and_pictures(
     job = {"key": "0", "channels": [0, 1, 2], "columns": 3}
     [picture] = gl.draw(session, job)
     statistics = gl.statistics(session, "1")
-    alive = gl.count_alive()
+    alive = gl.count_live_objects()
     for times in (1, 2):
         gl.page.evaluate(
             """async () => {
@@ -106,7 +106,7 @@ def test_a_lost_context_is_rebuilt_with_inputs_weights_and_pictures(
         np.testing.assert_array_equal(gl.draw(session, job)[0], picture)
         np.testing.assert_array_equal(gl.read(session, key), before)
         assert gl.statistics(session, "1")["layer"] == statistics["layer"]
-        assert gl.count_alive() == alive
+        assert gl.count_live_objects() == alive
     gl.write(session, "input", X * 2)
     assert_equal(gl.read(session, key), torch_output(model, X * 2))
     assert gl.page.evaluate("gl.events") == ["lost", "restored"] * 2
@@ -242,24 +242,24 @@ def test_dispose_frees_everything_and_what_is_the_same_is_shared(
 
     first = gl.open(plan)
     use(first)
-    one = gl.count_alive()
+    one = gl.count_live_objects()
     assert all(count > 0 for count in one.values())
     second = gl.open(plan)
     use(second)
-    both = gl.count_alive()
+    both = gl.count_live_objects()
     assert both["programs"] == one["programs"]
     assert both["textures"] == 2 * one["textures"] - len(plan.header.weights)
     gl.page.evaluate("k => gl.the(k).dispose()", first)
-    assert gl.count_alive() == one
+    assert gl.count_live_objects() == one
     for _ in range(5):
         again = gl.open(plan)
         use(again)
         gl.page.evaluate("k => gl.the(k).dispose()", again)
-    assert gl.count_alive() == one
+    assert gl.count_live_objects() == one
     with pytest.raises(Exception, match="SessionClosed"):
         gl.read(first, "input")
     gl.page.evaluate("k => gl.the(k).dispose()", second)
-    assert gl.count_alive() == dict.fromkeys(one, 0)
+    assert gl.count_live_objects() == dict.fromkeys(one, 0)
 
 
 # Opens a session, sends it a request, and closes it after the n-th WebGL call (0: never). Returns
@@ -288,7 +288,7 @@ def test_a_session_closed_during_a_question_leaves_nothing(
     kept = gl.open(plan)
     gl.write(kept, "input", X)
     gl.histogram(kept, "input", 20)
-    before = gl.count_alive()
+    before = gl.count_live_objects()
     url = gl.serve_file(plan.to_bytes())
 
     def closing(n: int) -> tuple[int, str]:
@@ -301,7 +301,7 @@ def test_a_session_closed_during_a_question_leaves_nothing(
         assert closing(n)[1] in ("done", "SessionClosed"), f"closed behind call {n}"
         gl.wait_alive(before)
     gl.close(kept)
-    assert gl.count_alive() == dict.fromkeys(before, 0)
+    assert gl.count_live_objects() == dict.fromkeys(before, 0)
 
 
 @ONE_RENDERER
@@ -312,7 +312,7 @@ def test_an_input_that_comes_during_a_question_leaves_nothing(
     session = gl.open(plan)
     gl.write(session, "input", X)
     gl.histogram(session, "input", 20)
-    before = gl.count_alive()
+    before = gl.count_live_objects()
     asked = """async ([session, question, x]) => {
       const s = gl.the(session);
       const what = question === "sample" ? [[0, 0, 2]] : 0;
@@ -372,10 +372,10 @@ def test_a_refused_shader_shows_its_lines_and_frees_everything(gl: GlPage) -> No
     broken = msgspec.structs.replace(
         program, source=program.source.replace("return v;", "return wrong;")
     )
-    before = gl.count_alive()
+    before = gl.count_live_objects()
     with pytest.raises(Exception, match=r'refuses the shader "unflatten"[\s\S]*\d+ >   return wr'):
         gl.open(layout_plan(LAYOUTS["odd"], programs=(broken, *whole.header.programs[1:])))
-    assert gl.count_alive() == before
+    assert gl.count_live_objects() == before
     assert gl.page.evaluate("gl.opened().capabilities.renderer")
 
 
@@ -385,7 +385,7 @@ def test_a_plan_for_a_larger_device_is_refused_by_name(gl: GlPage) -> None:
     large = (msgspec.structs.replace(whole.header.textures[0], width=10**6),)
     with pytest.raises(Exception, match=r"PlanError: this device is too small.*1000000"):
         gl.open(layout_plan(LAYOUTS["odd"], textures=large + whole.header.textures[1:]))
-    assert gl.count_alive() == dict.fromkeys(gl.count_alive(), 0)
+    assert gl.count_live_objects() == dict.fromkeys(gl.count_alive(), 0)
 
 
 WEBGL_UNAVAILABLE_SCRIPTS = {

@@ -308,14 +308,14 @@ def lose_context(gl: GlPage) -> None:
 @ONE_RENDERER
 def test_fed_inputs_leave_nothing_behind_and_the_same_size_makes_nothing_new(gl: GlPage) -> None:
     gl.open(picture_plan((1, 1, 2, 2)))
-    before = gl.count_alive()
+    before = gl.count_live_objects()
     session = gl.open(picture_plan(SHAPE))
-    opened = gl.count_alive()
+    opened = gl.count_live_objects()
     nothing = gl.page.evaluate("k => gl.the(k).bytes", session)
     for size in ((40, 30), (40, 30), (900, 700), (40, 30)):
         feed_picture(gl, session, make_random_picture(*size))
         assert gl.read(session, "x").any()
-    fed, some = gl.count_alive(), gl.page.evaluate("k => gl.the(k).bytes", session)
+    fed, some = gl.count_live_objects(), gl.page.evaluate("k => gl.the(k).bytes", session)
     assert fed["textures"] == opened["textures"] + 5
     assert fed["framebuffers"] >= opened["framebuffers"] + 2
     assert some - nothing >= 40 * 30 * 4
@@ -328,7 +328,7 @@ def test_fed_inputs_leave_nothing_behind_and_the_same_size_makes_nothing_new(gl:
     assert counted["drawArrays"] == 4  # three, and the input's own pass
     gl.write(session, "x", np.zeros(SHAPE))
     gl.run(session)  # a numeric input frees the picture resources
-    assert gl.count_alive()["textures"] == opened["textures"]
+    assert gl.count_live_objects()["textures"] == opened["textures"]
     feed_picture(gl, session, make_random_picture(40, 30))
     gl.close(session)
     gl.wait_alive(before)

@@ -122,11 +122,11 @@ def test_statistics_neither_cancel_nor_overflow(gl: GlPage, offset: float, scale
 def test_an_unknown_device_is_measured(gl: GlPage, plan: nbglcnn.Plan) -> None:
     """The resources of the measurement are freed."""
     session = gl.open(plan)
-    before = gl.count_alive()
+    before = gl.count_live_objects()
     found = gl.page.evaluate("() => gl.probe()")
     assert isinstance(found["usesTextureCall"], bool)
     assert 1e3 < found["readsPerMs"] < 1e9
-    assert gl.count_alive() == before
+    assert gl.count_live_objects() == before
     gl.write(session, "input", IMAGES)
     assert_equal(gl.read(session, "input"), IMAGES)
 
@@ -160,7 +160,7 @@ def test_sessions_share_weights_of_one_precision_and_size_alone(gl: GlPage) -> N
     for precision in ("float32", "float16", "float32"):
         own = nbglcnn.compile(model, IMAGES, precision=precision)
         sessions.append((gl.open(own), own))
-    textures = gl.count_alive()["textures"]
+    textures = gl.count_live_objects()["textures"]
     with torch.no_grad():
         expected = model(torch.from_numpy(IMAGES)).numpy()
     for session, own in sessions:
@@ -172,7 +172,7 @@ def test_sessions_share_weights_of_one_precision_and_size_alone(gl: GlPage) -> N
     last, own = sessions[2]
     assert_equal(gl.values(last, [IMAGES])[own.header.outputs[0]], expected)
     again = gl.open(own)
-    assert gl.count_alive()["textures"] == textures
+    assert gl.count_live_objects()["textures"] == textures
     for weight in own.header.weights:
         gl.set_weight(last, weight.texture, own.blobs[weight.hash] * 0)
     assert not gl.values(last, [IMAGES])[own.header.outputs[0]].any()

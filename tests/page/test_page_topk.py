@@ -140,13 +140,13 @@ def test_picking_out_is_no_run_and_leaves_nothing_behind(gl: GlPage) -> None:
     gl.write(session, "x", random_scores(1000))
     gl.run(session)
     gl.topk(session, "x", 5)
-    sequence, alive = gl.page.evaluate("k => gl.the(k).sequence", session), gl.count_alive()
+    sequence, alive = gl.page.evaluate("k => gl.the(k).sequence", session), gl.count_live_objects()
     gl.page.evaluate("gl.count()")
     for _ in range(4):
         gl.topk(session, "x", 5)
     assert gl.page.evaluate("gl.counted().drawArrays") == 2 * 4
     assert gl.page.evaluate("k => gl.the(k).sequence", session) == sequence
-    assert gl.count_alive() == alive
+    assert gl.count_live_objects() == alive
     gl.run(session)
     assert gl.page.evaluate("gl.counted().drawArrays") == 0, "nothing to run, nothing picked out"
     gl.write(session, "x", random_scores(1000))
@@ -158,7 +158,7 @@ def test_picking_out_is_no_run_and_leaves_nothing_behind(gl: GlPage) -> None:
 def test_a_session_that_picked_scores_frees_its_programs_when_it_is_closed(gl: GlPage) -> None:
     plan = layout_plan(Layout((1, 1000, 1, 1)))
     gl.open(plan)  # stays open, like another Viewer in the page
-    before = gl.count_alive()
+    before = gl.count_live_objects()
     session = gl.open(plan)
     gl.write(session, "x", random_scores(1000))
     assert gl.topk(session, "x", 5) is not None

@@ -10,7 +10,7 @@ READ_EXPLANATION_SCRIPT = """async ([layer, channel, y, x]) => {
   const { state } = views;
   const [, channels, height, width] = state.plan.value.values.find((one) => one.key === layer).nchw;
   state.selected.value = { layer, channel };
-  state.pixel.value = { height, width, y, x };
+  state.pixel.value = { mapHeight: height, mapWidth: width, y, x };
   const root = document.querySelector('.nbglcnn');
   const question = () => root.querySelector('.nbg-question')?.innerText ?? '';
   const pixel = height > 1 ? `, pixel y ${y}, x ${x} =` : `, x ${x} =`;

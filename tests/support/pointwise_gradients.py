@@ -138,7 +138,7 @@ def amin(*tensors: Tensor) -> Tensor:
 
 
 SIGNED_NUMBERS = float_vector(0, 1, 0.5, 2.5, -1.5, -2)
-BASES, EXPONENTS = map(np.ravel, np.meshgrid(SIGNED_NUMBERS, float_vector(0, 1, 2, 3, -1, -2)))
+POWER_BASES, EXPONENTS = map(np.ravel, np.meshgrid(SIGNED_NUMBERS, float_vector(0, 1, 2, 3, -1, -2)))
 CHOICE_MASK = RNG.random((2, 1, 3)) < 0.5
 
 
@@ -168,7 +168,7 @@ VARIADIC_CASES = [
                      {"upper": upper})
         for k in (-1, 0, 2) for upper, f in ((1, torch.triu), (0, torch.tril))
     ),
-    GradientCase("Pow", torch.pow, [BASES, EXPONENTS]),
+    GradientCase("Pow", torch.pow, [POWER_BASES, EXPONENTS]),
     *(GradientCase("Pow", with_arguments(torch.pow, e), [SIGNED_NUMBERS, scalar(e)], {}, (1,))
       for e in (0, 1, 2, 3, -1, -2)),
     *(GradientCase("Pow", with_arguments(torch.pow, e), [SIGNED_NUMBERS[:4], scalar(e)], {}, (1,))

@@ -162,7 +162,7 @@ class GlPage:
             for one in drawing_paths[0]
         ]
 
-    def count_alive(self) -> dict[str, int]:
+    def count_live_objects(self) -> dict[str, int]:
         return dict(self.page.evaluate("() => ({ ...gl.opened().liveObjects })"))
 
     def wait_alive(self, counts: dict[str, int]) -> None:

@@ -93,7 +93,7 @@ class ManipulationColumn:
     def count_passes(self) -> int:
         return int(self.page.evaluate("async () => (await views.state.session.value.run()).passes"))
 
-    def count_alive(self) -> Any:
+    def count_live_objects(self) -> Any:
         return self.page.evaluate("() => views.alive()")
 
 
@@ -268,16 +268,16 @@ def test_nothing_on_is_nothing_spent(manipulations: ManipulationColumn) -> None:
     """No manipulation costs nothing; an enabled one costs its own passes, visible or not."""
     page, views = manipulations.page, manipulations.views
     views.wait_idle()
-    plain, alive = manipulations.count_passes(), manipulations.count_alive()
+    plain, alive = manipulations.count_passes(), manipulations.count_live_objects()
     page.evaluate("() => views.manipulations('')")
     assert manipulations.count_passes() == plain
-    assert manipulations.count_alive() == alive
+    assert manipulations.count_live_objects() == alive
     page.evaluate("() => views.manipulations('x')")
     for word in ("Blur", "Rotate", "Pixelate", "Invert"):
         manipulations.add_manipulation(word)
     views.wait_idle()
     assert manipulations.count_passes() == plain + 2 + 1 + 2 + 1
-    shown = manipulations.count_alive()
+    shown = manipulations.count_live_objects()
     page.evaluate("() => views.manipulations('')")
     views.wait_idle()
     assert manipulations.count_passes() == plain + 6

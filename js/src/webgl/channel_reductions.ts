@@ -79,7 +79,7 @@ function reduceChannels(
   ) => {
     const into = stripCount > 1 ? scratch : result;
     const uniforms = {
-      nchw: [value.nchw],
+      displayShapes: [value.nchw],
       inputLayouts: value.layout_words,
       slotWords: own(into.width),
     };

@@ -278,7 +278,7 @@ export class ColorRanges {
         target,
         viewport: [0, row, Math.min(RANGE_COLUMNS, width), end - row],
         uniforms: {
-          nchw: some.map(({ job }) => job.value.nchw),
+          displayShapes: some.map(({ job }) => job.value.nchw),
           inputLayouts: some.flatMap(({ job }) => job.value.layout_words),
           slotWords: MIN_MAX_SLOTS.fill({
             work: padToPass(works, [0, 0, 0, 0]),

@@ -48,7 +48,7 @@ def too_large_error(layer: str, observe: str) -> UnsupportedModel:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A texture with the layout of a tensor in it; `value` is its name in the Graph, or ""."""
+    """A texture with the layout of a tensor in it; `value_name` is its name in the Graph, or ""."""
 
     texture: int
     layout: Layout
@@ -59,8 +59,8 @@ class Tensor:
 class Epilogue:
     """Operations on a convolution's sums before it stores them, fused from the nodes after it.
 
-    `value` is the name of the result; `normalization` is a BatchNormalization, `residual` a value
-    of the same shape to add, `activation` a unary node.
+    `output_name` is the name of the result; `normalization` is a BatchNormalization,
+    `residual_name` a value of the same shape to add, `activation` a unary node.
     """
 
     output_name: str
@@ -85,7 +85,7 @@ def _strip_arguments(layout: Layout) -> dict[str, int]:
 
 
 class Builder:
-    """The state of one compilation: operators call `tensor`, `output`, `bind`, `draw`."""
+    """The state of one compilation: operators call `tensor`, `create_output`, `bind`, `draw`."""
 
     def __init__(
         self,

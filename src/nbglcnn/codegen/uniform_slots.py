@@ -38,7 +38,7 @@ class GlslFunction:
 class UniformSlot:
     """`components` numbers in a bank, starting at word `offset`.
 
-    In an array, each of the `count` elements has `components` numbers.
+    In an array, each of the `array_length` elements has `components` numbers.
     """
 
     name: str

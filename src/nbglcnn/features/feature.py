@@ -34,18 +34,18 @@ class Feature:
         traits: The traits that the Viewer gets, by name.
         page_writable_traits: The names of the traits that pages may set, all in one message;
             `on_traits_changed` is called afterwards.
-        messages: The handlers of a page's messages by type, called with the message and its
-            buffers.
-        blob: Returns the blob of a name that a page requests; None if it belongs to another
+        message_handlers: The handlers of a page's messages by type, called with the message and
+            its buffers.
+        find_blob: Returns the blob of a name that a page requests; None if it belongs to another
             feature.
         on_message_handled: Called after each message of a page.
-        edits_changed, weights_changed: Called after a change of the user's edits, or of the
+        on_edits_changed, on_weights_changed: Called after a change of the user's edits, or of the
             weights.
-        weights_replaced: Called when other weights were loaded, before they are sent to pages.
-        plan_changed: Called before an update is sent to pages: the Plan may have changed.
-        batch_reduced: Called with the old batch size when the network was recompiled for the first
-            example of a batch.
-        views: Returns the views of this feature by name, each with the reason why it isn't
+        on_weights_replaced: Called when other weights were loaded, before they are sent to pages.
+        on_plan_changed: Called before an update is sent to pages: the Plan may have changed.
+        on_batch_reduced: Called with the old batch size when the network was recompiled for the
+            first example of a batch.
+        list_views: Returns the views of this feature by name, each with the reason why it isn't
             available yet, or "".
         weight_lock_reason: Returns the reason why other features must not change the weights now,
             or "".
@@ -74,9 +74,9 @@ class Feature:
 
 
 class FeatureHost(Protocol):
-    """The host of a feature: one of the Viewer's FEATURES.
+    """The host of a feature: one of the Viewer's FEATURE_HOST_TYPES.
 
-    `messages` is the feature's part of the protocol.
+    `message_types` is the feature's part of the protocol.
     """
 
     message_types: Messages

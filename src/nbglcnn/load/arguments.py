@@ -21,9 +21,9 @@ class InputPlaceholder:
 class ForwardArguments:
     """A call of forward, with positional and keyword arguments, and placeholders for the inputs.
 
-    `names` are the inputs' names: added_cond_kwargs['image_embeds'], sizes[0]. `parameters` are the
-    names of forward's positional arguments. `constants` are the constants' reprs by path: the ones
-    in the call, and the defaults of omitted arguments.
+    `input_names` are the inputs' names: added_cond_kwargs['image_embeds'], sizes[0].
+    `positional_names` are the names of forward's positional arguments. `constant_texts` are the
+    constants' reprs by path: the ones in the call, and the defaults of omitted arguments.
     """
 
     positional: tuple[Any, ...]

@@ -40,11 +40,11 @@ class GraphDraft:
     `declared_types` are used only if inference finds nothing. `constant_reads` are the names of
     parameters whose values determined the nodes. `unsupported_nodes` are nodes that cannot be
     loaded, with their errors, and `unavailable_values` their outputs; if None, the first such node
-    raises its error. `classes` are the model's own class names of its outputs. `current_module` is
-    the module of the node being folded. `describe_source` returns the position of a node in the
+    raises its error. `class_names` are the model's own class names of its outputs. `current_module`
+    is the module of the node being folded. `describe_source` returns the position of a node in the
     user's code and its operator there, by the node's first output. `python_outputs` are outputs of
     nodes that Python computes, with reasons. Random outputs named in `noise_candidates` become
-    inputs; folding stores their default values in `noise`.
+    inputs; folding stores their default values in `noise_defaults`.
     """
 
     name: str

@@ -30,7 +30,7 @@ BaseLoader = Callable[["TorchModel | OnnxModel", Any, ValuesByKey | None], LoadR
 class Model(Protocol):
     """A torch module, an ONNX file, either of them with a Preprocess, or a comparison of two.
 
-    `model_of` makes it. The four implementations are TorchModel, OnnxModel, PreprocessedModel and
+    `wrap_model` makes it. The four implementations are TorchModel, OnnxModel, PreprocessedModel and
     ComparisonModel.
     """
 

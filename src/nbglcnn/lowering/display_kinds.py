@@ -56,7 +56,7 @@ class DisplayKinds:
 
     @property
     def token_grids(self) -> tuple[p.TokenGrid, ...]:
-        """All token grids that `attention_tokens` has numbered."""
+        """All token grids that `attention_grid_indices` has numbered."""
         return tuple(self._table)
 
     def kind_of(self, value: str, key_kind: str) -> p.DisplayKind:
@@ -81,7 +81,7 @@ class DisplayKinds:
         return display_nchw(shape, batch)
 
     def attention_grid_indices(self, value: str, batch: int) -> tuple[int, int]:
-        """The token grids of the rows and columns of attention weights, as indices into `table`."""
+        """The grids of the rows and columns of attention weights: indices into `token_grids`."""
         shape = self._graph.shape(value)
         if value not in self._attention or (len(shape) > 2 and shape[0] not in (1, batch)):
             return (-1, -1)  # heads of several examples on one axis: no single image

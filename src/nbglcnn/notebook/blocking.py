@@ -337,7 +337,7 @@ class IPythonPump:
                     self._stream.flush(POLLOUT)
             elif message_type == "comm_open":
                 manager.comm_open(self._stream, identities, message)
-            else:  # not through Comm.handle_msg; see `_deliver`
+            else:  # not through Comm.handle_msg; see `_deliver_if_for_viewer`
                 manager.comms[message["content"]["comm_id"]]._msg_callback(message)
         finally:
             kernel.set_parent(*cell)

@@ -258,7 +258,7 @@ def pack_computed_kernel(
     groups: int = 1,
     factor: float = 1.0,
 ) -> int:
-    """Pack computed weights as `weights.conv_texture` packs constant weights, times `factor`.
+    """Pack computed weights as `pack_dense_kernel` packs constant weights, times `factor`.
 
     `inputs` and `outputs` are counts per group. `strides` are the strides in elements between
     inputs and between outputs. The stride between groups is the size of a group, and between taps

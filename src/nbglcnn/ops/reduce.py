@@ -48,10 +48,10 @@ ZERO_START_GLSL = "#define START vec4(0.0)"
 
 @dataclass(frozen=True, slots=True)
 class ReductionKind:
-    """The GLSL of a reduction: `map` runs in the first stage, `finish` in the last.
+    """The GLSL of a reduction: `map_glsl` runs in the first stage, `finish_glsl` in the last.
 
-    In `finish`, u_joined is the number of reduced elements. The caller sets `uniform_slots`. If
-    `uses_first_element`, `reference` is the first of the reduced elements.
+    In `finish_glsl`, u_joined is the number of reduced elements. The caller sets `uniform_slots`.
+    If `uses_first_element`, `reference` is the first of the reduced elements.
     """
 
     map_glsl: str = "v"
@@ -137,9 +137,9 @@ def draw_reduction(
 ) -> Tensor:
     """Reduce `x` over axes of its nchw (0 to 3: n, c, h, w), which get length 1.
 
-    `reference` has the result's nchw; the kind's `map` and `finish` read it as `reference`. `steps`
-    are the increments, along each axis of the nchw, of the `index` that `map` reads. The result is
-    bound to `value` if `value` isn't empty.
+    `reference` has the result's nchw; the kind's `map_glsl` and `finish_glsl` read it as
+    `reference`. `steps` are the increments, along each axis of the nchw, of the `index` that
+    `map_glsl` reads. The result is bound to `value` if `value` isn't empty.
     """
     kind = REDUCTION_KINDS[kind] if isinstance(kind, str) else kind
     count = math.prod(x.layout.nchw[axis] for axis in axes)

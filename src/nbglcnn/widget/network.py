@@ -62,10 +62,10 @@ class Network:
     process when no page does. `classes` are the names of the output's classes, () for none. Unless
     `strict`, the model's framework computes the layers that cannot run on the GPU: `python_values`
     are their values for the current input, in the Plan's order. `edits` are the current edits;
-    `injected` are the arrays that replace values, in edits or in steps that can be undone. `latent`
-    is an edit before all others, which replaces a value by an array and skips the layers that only
-    lead to this value. `batchnorm_counts` are the numbers of batches that BatchNorms have seen, by
-    buffer.
+    `injected` are the arrays that replace values, in edits or in steps that can be undone.
+    `latent_edit` is an edit before all others, which replaces a value by an array and skips the
+    layers that only lead to this value. `batchnorm_counts` are the numbers of batches that
+    BatchNorms have seen, by buffer.
 
     `lock` is held while weights change and pages are notified. While `weight_source` has newer
     weights, reading `graph` takes them. Only reads within one `hold_weights` are of the same

@@ -76,8 +76,8 @@ NO_ARRAYS: ArraysByKey = MappingProxyType({})
 class ParityVerdict:
     """The result of a check: a report on every value, or the reason why there is none.
 
-    `edits` are the page's edits in the page's own JSON; empty if nothing was edited. `timestamp` is
-    the time of the check, in seconds since 1970.
+    `edits_json` are the page's edits in the page's own JSON; empty if nothing was edited.
+    `timestamp` is the time of the check, in seconds since 1970.
     """
 
     report: Report[Match] | None

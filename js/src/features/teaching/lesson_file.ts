@@ -83,7 +83,7 @@ export function serializeLesson(
 export interface SavedLesson {
   /** Class names. */
   readonly classes: readonly string[];
-  /** `of`: the index of the example's class. */
+  /** `classIndex`: the index of the example's class. */
   readonly examples: readonly {
     classIndex: number;
     sample: Sample;

@@ -181,8 +181,8 @@ export interface TrainingState {
   readonly trainingHost: Signal<TrainingHost | null>;
   readonly progress: Signal<TrainingProgress>;
   /**
-   * The state that pages show while another one trains: a blob of Python's `TrainingPlan.pack_remote_view`, for one
-   * round of a training.
+   * The state that pages show while another one trains: a blob of Python's `CompiledTraining.pack_remote_view`, for
+   * one round of a training.
    */
   readonly remoteView: Signal<{ training?: string; round?: number; blob: string }>;
   /** The id of the checkpoint that the user has selected; null for none. */

@@ -39,7 +39,7 @@ interface NumberGridProps {
 }
 
 /**
- * The first item of the group that contains item `k`, if `count` items are shown in groups of `pageSize`. The last
+ * The first item of the group that contains item `index`, if `count` items are shown in groups of `pageSize`. The last
  * group is moved back so that it is full.
  */
 function pageStart(index: number, count: number, pageSize: number): number {

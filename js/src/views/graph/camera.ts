@@ -33,7 +33,7 @@ const MIN_WINDOW_HEIGHT = 160;
 
 /**
  * The window's height for a graph of this size: the whole graph, limited to most of a notebook cell and, in a viewer of
- * limited height, to its `room`.
+ * limited height, to its `availableHeight`.
  */
 export function windowHeight(
   size: GraphSize,

@@ -15,8 +15,8 @@ from nbglcnn.transforms import Transform, check_not_function
 class Editor:
     """Bends, injected and frozen values, undo and redo; `bends` is the sequence of all bends.
 
-    `plan`, `apply` and `value` are passed to the `store`; `check_open` raises if edits are no
-    longer possible.
+    `plan`, `apply` and `read_before_edits` are passed to the `store`; `check_open` raises if edits
+    are no longer possible.
     """
 
     def __init__(

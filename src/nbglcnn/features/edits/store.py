@@ -36,7 +36,7 @@ class EditStore:
     """The edits of a network, with validation, undo and redo.
 
     `apply` is called with every new EditSnapshot before it becomes current; if it raises, the old
-    one stays. `plan` returns the current Plan, `value` a key's value before its own edits.
+    one stays. `plan` returns the current Plan, `read_value` a key's value before its own edits.
     """
 
     def __init__(

@@ -55,12 +55,12 @@ class TransformParameter:
 class NeighborReads:
     """The reads of a transform beyond its own element: the loop of bend.glsl, and its cost.
 
-    GLSL code, in which (x, y) is the element's position: `begin` sets `taps`, the number of reads;
-    `tap` sets the position `at` of read k, its `weight` and its channel, `from_channel`, or
-    continues; `fold` adds the element that was read, `v`, to `found`; `end` computes the result
-    from `found` and the sum of `weights`. Positions outside of the map are skipped. The cost of a
-    pass counts (base + slope · parameter) ** power reads, where `parameter` is the index of a
-    parameter.
+    GLSL code, in which (x, y) is the element's position: `begin_glsl` sets `taps`, the number of
+    reads; `tap_glsl` sets the position `at` of read k, its `weight` and its channel,
+    `from_channel`, or continues; `fold_glsl` adds the element that was read, `v`, to `found`;
+    `end_glsl` computes the result from `found` and the sum of `weights`. Positions outside of the
+    map are skipped. The cost of a pass counts (base + slope · parameter) ** power reads, where
+    `parameter` is the index of a parameter.
     """
 
     begin_glsl: str

@@ -35,8 +35,8 @@ class WeightEdit:
 class WeightLog:
     """The log of weight edits, in order; the first `applied_count` are applied to the network.
 
-    `show` is called with each change as patches of weight textures, or with () if everything must
-    be uploaded again.
+    `send_patches` is called with each change as patches of weight textures, or with () if
+    everything must be uploaded again.
     """
 
     def __init__(self, network: Network, send_patches: Callable[[list[Patch]], None]) -> None:
@@ -48,7 +48,7 @@ class WeightLog:
     def add(self, name: str, index: Any, values: Any) -> int:
         """Append an edit after the applied ones, dropping undone ones; return the number of edits.
 
-        `seek` applies it. Raises KeyError or InputError if the edit is invalid.
+        `set_applied_count` applies it. Raises KeyError or InputError if the edit is invalid.
         """
         edit = make_weight_edit(self._network.graph, name, index, values)
         del self._edits[self.applied_count :]

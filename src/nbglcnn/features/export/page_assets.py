@@ -40,7 +40,7 @@ class PageTraining:
     """A page's training: `record` is its initial state, `blobs` maps names to data.
 
     `network` has the initial weights. `weight_names` are the parameters that the page can read
-    back, `other_weights` is the name of a blob with the others, or "".
+    back, `other_weights_blob` is the name of a blob with the others, or "".
     """
 
     network: Network

@@ -108,7 +108,7 @@ def open_latent(
     value = validate_layer(network.plan, latent.layer)
     count = code_size(network.plan, value)
     code = None if latent.code is None else validate_code(latent.layer, latent.code, count)
-    known = latent.known if latent.data is not None and latent.is_open else None
+    known = latent.known if latent.data is not None and latent.has_known_codes else None
     is_known = last_opened is not None and known is not None and last_opened[0].has_codes_in(known)
     if code is not None and is_known:
         assert last_opened is not None

@@ -148,7 +148,7 @@ class Latent(InputSource):
         return self._known
 
     @property
-    def is_open(self) -> bool:
+    def has_known_codes(self) -> bool:
         """Whether the codes of the data are known, or there is no data."""
         return self.data is None or self._known is not None
 

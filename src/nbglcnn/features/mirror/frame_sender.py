@@ -35,10 +35,10 @@ class LossUpdate:
 
 
 class FrameSender:
-    """The pipeline of states to pages, one in flight at a time; `push` is thread-safe.
+    """The pipeline of states to pages, one in flight at a time; `send_if_ready` is thread-safe.
 
-    `news` returns the losses after the steps that pages already have, `update_pages` sends the
-    whole Plan again.
+    `get_losses` returns the losses after the steps that pages already have, `update_pages` sends
+    the whole Plan again.
     """
 
     def __init__(

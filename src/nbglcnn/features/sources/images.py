@@ -245,7 +245,7 @@ class Images(InputSource):
 
         Args:
             model_input: The input.
-            blobs: The blocks of `blobs`.
+            blobs: The blocks of `open_blobs`.
 
         Returns:
             An array in the shape and dtype of the input.

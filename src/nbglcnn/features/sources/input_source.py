@@ -113,7 +113,7 @@ class InputSource:
 
         Args:
             model_input: The input.
-            blobs: The data of `blobs`.
+            blobs: The data of `open_blobs`.
 
         Returns:
             An array in the shape and dtype of the input, or None if only a page has the pictures.

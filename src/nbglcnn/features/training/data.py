@@ -23,7 +23,7 @@ DEFAULT_BATCH_SIZE = 32
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch, possibly padded: only the first `count` examples count."""
+    """A batch, possibly padded: only the first `example_count` examples count."""
 
     inputs: tuple[Array, ...]
     target: Array | None

@@ -33,11 +33,11 @@ class TrainStep:
     """A training step.
 
     `graph` has the key "loss", shape (2,): the loss, and a number that is finite if all updated
-    parameters are. `inputs` maps the role of each further input to its key: "target", "weights",
-    "seed", "steps", and the optimizer's scalars. `parameters` maps each trained value to its first
-    name. `optimizer_state` has the names under which the optimizer's tensors can be read, by
-    parameter and torch.optim's name. `gradients` maps values to the values of those gradients that
-    the step computes anyway.
+    parameters are. `input_keys` maps the role of each further input to its key: "target",
+    "weights", "seed", "steps", and the optimizer's scalars. `parameter_names` maps each trained
+    value to its first name. `optimizer_state_names` has the names under which the optimizer's
+    tensors can be read, by parameter and torch.optim's name. `gradient_values` maps values to the
+    values of those gradients that the step computes anyway.
     """
 
     graph: Graph

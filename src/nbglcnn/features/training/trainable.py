@@ -56,11 +56,11 @@ MASK_GLSL = "\n".join([
 class TrainableGraph:
     """A network in training mode.
 
-    `graph` has inferred shapes; its carries are BatchNorm's running statistics. `parameters` maps
-    each trained value to its first name; `initial_values` maps trained values and statistics to
-    their initial constants. `inputs` maps the role of each further input to its value: the "seed"
-    of Dropout's masks, the "weights" (batch,) of the examples, and "steps", the number of steps
-    including this one.
+    `graph` has inferred shapes; its carries are BatchNorm's running statistics. `parameter_names`
+    maps each trained value to its first name; `initial_values` maps trained values and statistics
+    to their initial constants. `input_values` maps the role of each further input to its value: the
+    "seed" of Dropout's masks, the "weights" (batch,) of the examples, and "steps", the number of
+    steps including this one.
     """
 
     graph: Graph

@@ -33,14 +33,15 @@ RELU_OPS = ("Relu", "Clip")  # operators whose units can be dead (never above 0)
 class TrainingGraph:
     """The Graph, and the keys that a page writes and reads.
 
-    `inputs` and `held_out_inputs` map roles to keys: the model's own inputs by their names,
-    "target", "weights", "seed", "steps" and the optimizer's scalars. `loss_key` has 2 or 3 numbers:
-    the loss, a number that is finite if all parameters are, and the accuracy if the targets are
-    classes; `held_out_key` has the loss and the accuracy. `update_ratios_key` is |update| /
-    |weight| of each of `trained_parameters`; `dead_units_key` is the share of units of each layer
-    in `relu_layers` that are 0 in the whole batch, "" without such layers. `prediction_key` is the
-    output for the held-out batch. `state_names` are the names of all changing tensors. Edits of the
-    keys in the request's `edited_keys` also act on the step and the evaluation.
+    `input_keys` and `held_out_input_keys` map roles to keys: the model's own inputs by their names,
+    "target", "weights", "seed", "steps" and the optimizer's scalars. `loss_value_key` has 2 or 3
+    numbers: the loss, a number that is finite if all parameters are, and the accuracy if the
+    targets are classes; `held_out_loss_key` has the loss and the accuracy. `update_ratios_key` is
+    |update| / |weight| of each of `trained_parameters`; `dead_units_key` is the share of units of
+    each layer in `relu_layers` that are 0 in the whole batch, "" without such layers.
+    `prediction_key` is the output for the held-out batch. `state_names` are the names of all
+    changing tensors. Edits of the keys in the request's `edited_keys` also act on the step and the
+    evaluation.
     """
 
     graph: Graph

@@ -25,7 +25,7 @@ from nbglcnn.load.draft import (
 from nbglcnn.load.noise import Distribution, draw_noise
 from nbglcnn.load.passes.evaluate import evaluate
 from nbglcnn.load.passes.infer import element_type, infer, numpy_type
-from nbglcnn.load.passes.linear_algebra import CUSTOM_DOMAIN, LINEAR_ALGEBRA_RULES
+from nbglcnn.load.passes.linear_algebra import CUSTOM_DOMAIN, LINEAR_ALGEBRA_EVALUATORS
 from nbglcnn.load.passes.rewrite import rewrite_node
 from nbglcnn.load.size_limits import MAX_FOLDED_BYTES, quote_name
 
@@ -286,7 +286,7 @@ def _shape_of(node: Node, state: FoldState) -> Array:
 def _is_foldable(node: Node, state: FoldState) -> bool:
     """Whether to fold the node; expensive nodes run on the GPU even with constant inputs."""
     known = all(not i or i in state.constants for i in node.inputs)
-    if node.domain == CUSTOM_DOMAIN and node.op in LINEAR_ALGEBRA_RULES and not known:
+    if node.domain == CUSTOM_DOMAIN and node.op in LINEAR_ALGEBRA_EVALUATORS and not known:
         raise UnsupportedOperator(
             f"{describe_node(node)}: linear algebra of values that depend on the input is not "
             "supported; of weights alone it is computed at load time"

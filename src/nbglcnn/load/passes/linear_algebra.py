@@ -17,7 +17,7 @@ CUSTOM_DOMAIN = "nbglcnn"
 
 def compute_linear_algebra(node: Node, inputs: list[Array]) -> Array:
     """Compute such a node in double precision."""
-    result: Array = LINEAR_ALGEBRA_RULES[node.op](
+    result: Array = LINEAR_ALGEBRA_EVALUATORS[node.op](
         node, *(array.astype(np.float64) for array in inputs)
     )
     return result.astype(inputs[0].dtype)
@@ -61,7 +61,7 @@ def _inverse(node: Node, a: Array) -> Array:
     return np.asarray(np.linalg.inv(a))
 
 
-LINEAR_ALGEBRA_RULES: Mapping[str, Callable[..., Array]] = {
+LINEAR_ALGEBRA_EVALUATORS: Mapping[str, Callable[..., Array]] = {
     "HouseholderProduct": _householder_product,
     "Inverse": _inverse,
     "MatrixExp": _matrix_exp,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class ConvertedRun:
     """A recorded run with its ONNX operators.
 
-    `nodes` are pairs of an ONNX node and its recorded node; `values` are the ONNX values of
+    `nodes` are pairs of an ONNX node and its recorded node; `onnx_values` are the ONNX values of
     recorded nodes.
     """
 

@@ -74,7 +74,7 @@ def batch_dependences(
 
 @dataclass(frozen=True, slots=True)
 class _BatchSlice:
-    """The examples that a run of `batch` examples and a run of `size` examples share.
+    """The examples that runs of `batch_size` and of `other_batch_size` examples share.
 
     They start at the first example of the smaller run and at index `start` of the larger run.
     """
@@ -84,7 +84,7 @@ class _BatchSlice:
     start: int
 
     def slice_input(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return an input with `size` examples."""
+        """Return an input with `other_batch_size` examples."""
         return (
             _surround_examples(tensor)
             if self.other_batch_size > self.batch_size
@@ -92,7 +92,7 @@ class _BatchSlice:
         )
 
     def matching_examples(self, a: Array, b: Array, axis: int) -> tuple[Array, Array]:
-        """Return value's shared examples from the run of `batch` and the run of `size` examples."""
+        """Return the shared examples of `a`, of the first run, and of `b`, of the other run."""
         count = min(self.batch_size, self.other_batch_size)
         both = (
             np.moveaxis(a, axis, 0)[:count],

@@ -34,10 +34,11 @@ TOLERANCE = 1e-4  # of the largest value: tolerance between a recorded run and t
 
 @dataclass(frozen=True)
 class PreparedCall:
-    """A call prepared for input shapes; `recorded` if operators called in forward are edited.
+    """A call prepared for input shapes.
 
-    `keys` maps names of recorded nodes to keys; `template` is the output with empty tensors.
-    `noise` are the keys of forward's random numbers; `draws` are their calls, if recorded.
+    `recorded_module` is set if operators called in forward are edited. `key_by_node` maps names of
+    recorded nodes to keys; `output_template` is the output with empty tensors. `noise_keys` are the
+    keys of forward's random numbers; `draws` are their calls, if recorded.
     """
 
     bends: EditReplay

@@ -55,7 +55,7 @@ def bend_operator() -> Any:
 
 @dataclass(frozen=True)
 class RecordedModule:
-    """A recorded program; `outputs` are the indices of the model's outputs among all outputs."""
+    """A recorded program; `output_indices` are those of the model's outputs among all outputs."""
 
     program: Any
     output_indices: Sequence[int]

@@ -22,8 +22,8 @@ class PythonCalls:
     """The calls of Python-computed modules in a recording.
 
     `reasons` has the reason for each module, by path. `calls` are the calls that returned tensors.
-    `reads` has the tensors among each call's arguments. `inputs` are all tensors that the calls
-    returned, in order; they become further inputs of the network.
+    `argument_nodes` has the tensors among each call's arguments. `returned_nodes` are all tensors
+    that the calls returned, in order; they become further inputs of the network.
     """
 
     reasons: Mapping[str, str]

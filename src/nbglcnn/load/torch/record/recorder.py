@@ -28,7 +28,7 @@ from nbglcnn.load.torch.isolation.source_lines import is_user_file
 from nbglcnn.load.torch.record.assertions import is_in_assert
 from nbglcnn.load.torch.record.tensor_memory import FxNode, TensorMemory
 
-# The file whose frames surround the model's own code: `_lines` stops there.
+# The file whose frames surround the model's own code: `_user_lines` stops there.
 _OUTERMOST_FILE = str(Path(__file__).with_name("recording.py"))
 # A decomposition: computes an operator's result with other operators; NotImplemented if it does not
 # apply.
@@ -44,7 +44,7 @@ FUNC_TRANSFORM_MESSAGE = (
 
 
 class InputReadError(Exception):
-    """Python reads a value that is random or depends on the input, in the way `how`."""
+    """Python reads a value that is random or depends on the input, in the way `read_method`."""
 
     def __init__(self, read_method: str) -> None:
         super().__init__(read_method)
@@ -71,9 +71,10 @@ _READ_MESSAGES = {
 
 @dataclass(frozen=True)
 class RecordedProgram:
-    """A recorded program: `graph` has a placeholder for each input and for each of `tensors`.
+    """A recorded program.
 
-    `names` are the names of parameters and buffers, by placeholder; the other tensors are
+    `graph` has a placeholder for each input and for each of `placeholder_tensors`.
+    `parameter_names` are the names of parameters and buffers, by placeholder; the other tensors are
     constants. Each node's `meta` has a meta tensor of its value (`val`), the open module calls
     (`nn_module_stack`), the lines of the user's code (`lines`: file and number), and the operator
     that forward called (`called`).

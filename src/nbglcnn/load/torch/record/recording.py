@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 class RecordedRun:
     """A recorded run of a module.
 
-    `twin` is the copy that ran and `root` its call tree. `returned` are the model's outputs, in the
-    order of `root.outputs`. The program's outputs are the tensors that the modules in
-    `python_calls` read, followed by all calls' tensors. `has_autocast`: an autocast was ignored.
+    `model_copy` is the copy that ran and `root` its call tree. `returned_tensors` are the model's
+    outputs, in the order of `root.outputs`. The program's outputs are the tensors that the modules
+    in `python_calls` read, followed by all calls' tensors. `has_autocast`: an autocast was ignored.
     `has_drawn`: random numbers were drawn.
     """
 

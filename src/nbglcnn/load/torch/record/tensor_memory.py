@@ -27,7 +27,7 @@ IndexArray = np.ndarray[Any, Any]
 
 @dataclass(eq=False, slots=True)
 class StorageBase:
-    """The first tensor seen on some memory: `node` has its values after `version` writes."""
+    """The first tensor seen on memory; `current_node` has its values after `version` writes."""
 
     current_node: FxNode
     initial_node: FxNode

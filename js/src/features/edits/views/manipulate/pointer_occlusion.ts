@@ -12,8 +12,8 @@ const relativePixelCenter = (pixel: number, length: number): number =>
   Number(((pixel + 0.5) / length).toFixed(POSITION_DIGITS));
 
 /**
- * Follow the pointer while `name` is the name of a patch on `inputKey`; "" for none. One pointer movement is one undo
- * step, as with a slider.
+ * Follow the pointer while `editName` is the name of a patch on `inputKey`; "" for none. One pointer movement is one
+ * undo step, as with a slider.
  */
 export function useOcclusionAtPointer(inputKey: string, editName: string): void {
   const { state, hover } = useViews();
