@@ -31,7 +31,7 @@ import json, time
 import anywidget, numpy as np, torch, traitlets
 from torch import nn
 from nbglcnn import Viewer
-from nbglcnn.protocol import CHUNK
+from nbglcnn.protocol import CHUNK_BYTES
 class Bare(anywidget.AnyWidget):
     _esm = '''
     function initialize({ model }) {
@@ -55,7 +55,7 @@ class Bare(anywidget.AnyWidget):
         self.took = time.perf_counter() - self.began
     def prepare(self, total):
         self.total, self.ready = total, False
-        sizes = [min(CHUNK, total - at) for at in range(0, total, CHUNK)]
+        sizes = [min(CHUNK_BYTES, total - at) for at in range(0, total, CHUNK_BYTES)]
         self.send({"sizes": sizes})
     def go(self):
         self.left, self.began = self.total, time.perf_counter()

@@ -50,7 +50,7 @@ CONSTRAINTS_PREAMBLE = """\
 import { at, constraint, has, joinText, len } from "./constraint_table.ts";
 import { matches, prod, quote, range, sum } from "./constraint_table.ts";
 import type { Constraint, RecordSet } from "./constraint_table.ts";
-import { ALIGN, LAYOUT_WORDS, UNIFORM_BYTES } from "./schema.ts";
+import { ALIGNMENT_BYTES, LAYOUT_WORDS, UNIFORM_BYTES } from "./schema.ts";
 import type { %s } from "./schema.ts";
 """
 
@@ -149,13 +149,13 @@ def plan_types(model: type = schema.Header) -> str:
     constants = {
         "VERSION": schema.VERSION,
         "MAGIC": schema.MAGIC.decode(),
-        "ALIGN": schema.ALIGN,
+        "ALIGNMENT_BYTES": schema.ALIGNMENT_BYTES,
         "UNIFORM_BYTES": schema.UNIFORM_BYTES,
         "TEXEL_BYTES": schema.TEXEL_BYTES,
-        "CLIPPED": schema.CLIP_TOLERANCE,
+        "CLIPPED_FRACTION": schema.CLIP_TOLERANCE,
         "LAYOUT_WORDS": constraints.LAYOUT_WORDS,
         "NOT_EDITABLE": schema.NOT_EDITABLE,
-        "DERIVED": schema.DERIVED_KEY_SEPARATOR,
+        "DERIVED_KEY_SEPARATOR": schema.DERIVED_KEY_SEPARATOR,
     }
     parts = [
         PLAN_PREAMBLE,
@@ -178,7 +178,7 @@ def plan_constraints() -> str:
             "CONSTRAINTS": "CONSTRAINTS: readonly Constraint<HeaderIndex>[]",
         },
         # Defined in constraint_table.ts and in schema.ts.
-        excluded=[*by_hand, *PYTHON_ONLY_NAMES, "ALIGN", "UNIFORM_BYTES", "LAYOUT_WORDS"],
+        excluded=[*by_hand, *PYTHON_ONLY_NAMES, "ALIGNMENT_BYTES", "UNIFORM_BYTES", "LAYOUT_WORDS"],
         exported=["CONSTRAINTS", "HeaderIndex", "index_header", "element_count"],
     ).translate_module()
     code = re.sub(r"/\*\*.*?\*/", "", text)
@@ -201,18 +201,18 @@ def messages_text() -> str:
     parts = [
         MESSAGES_PREAMBLE,
         f"export const PACKAGE_VERSION = {json.dumps(__version__)};\n"
-        f"export const PROTOCOL = {json.dumps(MESSAGES.digest)};\n"
-        f"export const CHUNK = {protocol.CHUNK};\n"
-        f"export const MAX_PROBED = {protocol.MAX_PROBE_BYTES};\n"
-        f"export const MOST_APART = {protocol.MAX_EXAMPLE_MISMATCHES};\n"
+        f"export const PROTOCOL_DIGEST = {json.dumps(MESSAGES.digest)};\n"
+        f"export const CHUNK_BYTES = {protocol.CHUNK_BYTES};\n"
+        f"export const MAX_PROBE_BYTES = {protocol.MAX_PROBE_BYTES};\n"
+        f"export const MAX_EXAMPLE_MISMATCHES = {protocol.MAX_EXAMPLE_MISMATCHES};\n"
         f"export const COLORMAPS = {json.dumps(colors.COLORMAPS)} as const;\n"
-        f"export const SIGNED = {json.dumps(colors.SIGNED)} as const;\n"
+        f"export const SIGNED_STOPS = {json.dumps(colors.SIGNED_STOPS)} as const;\n"
         f"export const CLASS_COLORS = {json.dumps(colors.CLASS_COLORS)};\n"
-        f"export const COLOR_RANGES = {json.dumps(protocol.COLOR_RANGES)} as const;\n"
-        f"export const VIEWS = {json.dumps(protocol.VIEWS)} as const;\n"
-        f"export const MAX_COMPARED = {protocol.MAX_COMPARED};\n"
-        f"export const MOST_STEPS = {store.MAX_UNDO_STEPS};\n"
-        f"export const ONE_STEP_MS = {round(1000 * store.COALESCE_S)};\n",
+        f"export const COLOR_RANGE_MODES = {json.dumps(protocol.COLOR_RANGE_MODES)} as const;\n"
+        f"export const VIEW_NAMES = {json.dumps(protocol.VIEW_NAMES)} as const;\n"
+        f"export const MAX_COMPARED_CHANNELS = {protocol.MAX_COMPARED_CHANNELS};\n"
+        f"export const MAX_UNDO_STEPS = {store.MAX_UNDO_STEPS};\n"
+        f"export const UNDO_COALESCE_MS = {round(1000 * store.COALESCE_S)};\n",
     ]
     parts += [_interface_text(name, record) for name, record in records.items()]
     parts += [
@@ -228,11 +228,11 @@ def color_tables_text() -> str:
     tables = {name.upper(): table for name, table in colors.SEQUENTIAL_COLORMAPS.items()}
     parts = [
         COLORS_PREAMBLE,
-        f"export const MAP_TEXELS = {colors.MAP_TEXELS};\n"
+        f"export const COLORMAP_TEXEL_COUNT = {colors.COLORMAP_TEXEL_COUNT};\n"
         "/** The signed map's texel of zero. */\n"
-        f"export const ZERO_TEXEL = {colors.ZERO_TEXEL};\n"
+        f"export const SIGNED_ZERO_TEXEL = {colors.SIGNED_ZERO_TEXEL};\n"
         "/** Of what is no number. */\n"
-        f"export const MAGENTA = {json.dumps(colors.MAGENTA)} as const;\n",
+        f"export const NON_FINITE_COLOR = {json.dumps(colors.NON_FINITE_COLOR)} as const;\n",
     ]
     for name, words in tables.items():
         table = base64.b64encode(bytes.fromhex(words)).decode()
@@ -265,23 +265,24 @@ def edits_text() -> str:
         "export const TRANSFORMS: readonly Transform[] = "
         f"{json.dumps(listed, ensure_ascii=False)};\n",
         "/** What bend.glsl calls them. */\n"
-        f"export const NUMBERS: Readonly<Record<string, number>> = {json.dumps(numbers)};\n",
-        f"export const SAMPLERS = {json.dumps(shader.SAMPLERS)} as const;\n"
-        f"export const CONSTANTS: Readonly<Record<string, string | number>> = "
+        "export const TRANSFORM_NUMBERS: Readonly<Record<string, number>> = "
+        f"{json.dumps(numbers)};\n",
+        f"export const SAMPLER_NAMES = {json.dumps(shader.SAMPLERS)} as const;\n"
+        f"export const SHADER_CONSTANTS: Readonly<Record<string, string | number>> = "
         f"{json.dumps(shader.SHADER_CONSTANTS)};\n"
-        f"export const RESHAPED: Readonly<Record<string, string | number>> = "
+        f"export const RESHAPED_SHADER_CONSTANTS: Readonly<Record<string, string | number>> = "
         f"{json.dumps(shader.RESHAPED_CONSTANTS)};\n"
         "/** The numbers of bend.glsl: their names and GLSL types. */\n"
-        f"export const SLOTS = "
+        f"export const UNIFORM_SLOTS = "
         f"{json.dumps({slot.name: slot.type for slot in shader.UNIFORM_SLOTS})} as const;\n"
-        f"export const TABLE_WIDTH = {shader.MAX_TABLE_WIDTH};\n"
+        f"export const MAX_TABLE_WIDTH = {shader.MAX_TABLE_WIDTH};\n"
         "/** What stands in bend.glsl in the place of a line that is one of these words. */\n"
-        "export const TEXTS: Readonly<Record<string, string>> = "
+        "export const GLSL_INSERTS: Readonly<Record<string, string>> = "
         f"{json.dumps(shader.SHADER_INSERTS, ensure_ascii=False)};\n"
         f"export const GLSL = {json.dumps(transforms.GLSL)};\n"
         f"export const INJECT = {json.dumps(transforms.INJECT)};\n"
-        f"export const MOST_PARAMETERS = {transforms.MAX_PARAMETERS};\n"
-        f"export const CUSTOM = {json.dumps(shader.CUSTOM_GLSL_TEMPLATE)};\n",
+        f"export const MAX_GLSL_PARAMETERS = {transforms.MAX_PARAMETERS};\n"
+        f"export const CUSTOM_GLSL_TEMPLATE = {json.dumps(shader.CUSTOM_GLSL_TEMPLATE)};\n",
         _field_table_text(schemas),
     ]
     return "\n".join(parts)
@@ -311,7 +312,7 @@ def sources_text() -> str:
         "export const DEFAULTS: { readonly [K in SourceKindName]: SourceOf<K> } = {\n"
         f"{rows}}};\n"
         "/** Kinds whose pictures exist in one page alone: it feeds the others through Python. */\n"
-        f"export const OF_ONE_PAGE: readonly string[] = {json.dumps(alone)};\n"
+        f"export const PAGE_LOCAL_KINDS: readonly string[] = {json.dumps(alone)};\n"
         "/** Fields that name Python's blobs and say how they are cut: no page changes them. */\n"
         f"export const BLOB_FIELDS: readonly string[] = {json.dumps(BLOB_FIELDS)};\n",
     ])  # fmt: skip
@@ -325,8 +326,8 @@ def training_text() -> str:
     return "\n".join([
         TRAINING_PREAMBLE,
         "/** Marks that a training keeps, and steps within which changes of one kind get one. */\n"
-        f"export const MOST_MARKS = {trainings.MAX_MARKS};\n"
-        f"export const ONE_TOUCH = {trainings.MARK_MERGE_STEPS};\n",
+        f"export const MAX_MARKS = {trainings.MAX_MARKS};\n"
+        f"export const MARK_MERGE_STEPS = {trainings.MARK_MERGE_STEPS};\n",
         *(_interface_text(name, record) for name, record in schemas.items()),
         _field_table_text(schemas),
     ])  # fmt: skip
@@ -337,14 +338,14 @@ def teaching_text() -> str:
     records = [teachings.TeachingRecord, teachings.LessonSnapshot, teachings.LessonChange]
     _, schemas = msgspec.json.schema_components(records)
     numbers = {
-        "MOST_CLASSES": teachings.MAX_CLASSES,
-        "MOST_NAME": teachings.MAX_NAME_LENGTH,
-        "MOST_EXAMPLES": teachings.MAX_EXAMPLES,
-        "HELD_OUT": teachings.HELD_OUT_EVERY,
-        "PENALTY": teachings.WEIGHT_PENALTY,
-        "LEAST_VARIANCE": teachings.MIN_VARIANCE,
-        "GRADIENT": teachings.GRADIENT_TOLERANCE,
-        "MOST_ROUNDS": teachings.MAX_ITERATIONS,
+        "MAX_CLASSES": teachings.MAX_CLASSES,
+        "MAX_NAME_LENGTH": teachings.MAX_NAME_LENGTH,
+        "MAX_EXAMPLES": teachings.MAX_EXAMPLES,
+        "HELD_OUT_EVERY": teachings.HELD_OUT_EVERY,
+        "WEIGHT_PENALTY": teachings.WEIGHT_PENALTY,
+        "MIN_VARIANCE": teachings.MIN_VARIANCE,
+        "GRADIENT_TOLERANCE": teachings.GRADIENT_TOLERANCE,
+        "MAX_ITERATIONS": teachings.MAX_ITERATIONS,
     }
     return "\n".join([
         TEACHING_PREAMBLE,

@@ -4,18 +4,18 @@ import type { Kind, Target } from "./plan/schema.ts";
 import type { LessonChange } from "./features/teaching/records.ts";
 
 export const PACKAGE_VERSION = "0.1.0";
-export const PROTOCOL = "3a4d52938c22";
-export const CHUNK = 2097152;
-export const MAX_PROBED = 67108864;
-export const MOST_APART = 1024;
+export const PROTOCOL_DIGEST = "3a4d52938c22";
+export const CHUNK_BYTES = 2097152;
+export const MAX_PROBE_BYTES = 67108864;
+export const MAX_EXAMPLE_MISMATCHES = 1024;
 export const COLORMAPS = ["signed", "viridis", "cividis", "magma", "grey"] as const;
-export const SIGNED = {"light": "#6b2b00 #c0560c #f09a4a #fbd9b3 #ffffff #c3ddf3 #6fa8d8 #2a6cb0 #0b2f63", "dark": "#ffd093 #f2953a #a8570c #4a290b #0f1216 #123a63 #216bab #4fa3ec #b5dcff"} as const;
+export const SIGNED_STOPS = {"light": "#6b2b00 #c0560c #f09a4a #fbd9b3 #ffffff #c3ddf3 #6fa8d8 #2a6cb0 #0b2f63", "dark": "#ffd093 #f2953a #a8570c #4a290b #0f1216 #123a63 #216bab #4fa3ec #b5dcff"} as const;
 export const CLASS_COLORS = "#8c8c8c #1f77b4 #e8720c #2ca02c #d62728 #8c6bb1 #7f5539 #17becf #bcbd22 #3f3fbf #00806a #ffb84d #8fce5a #5aa9e6 #b5562b #5c6f7b #d8c99b #c06a6a #4d8f3a #2f4b7c";
-export const COLOR_RANGES = ["channel", "layer", "fixed"] as const;
-export const VIEWS = ["network", "maps", "filters", "explain", "bend", "train", "teach", "profile", "compare"] as const;
-export const MAX_COMPARED = 4;
-export const MOST_STEPS = 50;
-export const ONE_STEP_MS = 1000;
+export const COLOR_RANGE_MODES = ["channel", "layer", "fixed"] as const;
+export const VIEW_NAMES = ["network", "maps", "filters", "explain", "bend", "train", "teach", "profile", "compare"] as const;
+export const MAX_COMPARED_CHANNELS = 4;
+export const MAX_UNDO_STEPS = 50;
+export const UNDO_COALESCE_MS = 1000;
 
 /**
  * The state for pages to show: hashes of the Plan, of each weight and of each input array.

@@ -1,6 +1,6 @@
 // Converts between the views' state and Python's `view` format.
 import { batch } from "@preact/signals";
-import { VIEWS } from "./messages.ts";
+import { VIEW_NAMES } from "./messages.ts";
 import type { Selection, ViewerState } from "./state.ts";
 import { readField } from "./unvalidated_field.ts";
 
@@ -26,7 +26,7 @@ export function currentView({
 
 /** Set the views' state from Python's `view`. */
 export function applyView(state: ViewerState, value: unknown): void {
-  const name = VIEWS.find((one) => one === readField(value, "name"));
+  const name = VIEW_NAMES.find((one) => one === readField(value, "name"));
   if (name === undefined || JSON.stringify(value) === JSON.stringify(currentView(state))) return;
   const [layer, channels, pixel] = ["layer", "channels", "pixel"].map((key) =>
     readField(value, key),

@@ -4,7 +4,7 @@ import { batch, effect, type Signal } from "@preact/signals";
 import { CommClient } from "./comm/comm_client.ts";
 import type { TraitSync } from "./features/feature.ts";
 import { FEATURES } from "./features/index.ts";
-import { COLOR_RANGES, COLORMAPS } from "./messages.ts";
+import { COLOR_RANGE_MODES, COLORMAPS } from "./messages.ts";
 import type { ViewerState } from "./state.ts";
 import { applyView, currentView, parseSelection } from "./view_sync.ts";
 import { mount } from "./views/app.tsx";
@@ -99,7 +99,7 @@ function viewerTraits(state: ViewerState): readonly TraitSync[] {
     },
     {
       names: ["color_range"],
-      apply: acceptOneOf(COLOR_RANGES, state.rangeMode),
+      apply: acceptOneOf(COLOR_RANGE_MODES, state.rangeMode),
       values: () => [state.rangeMode.value],
     },
     {

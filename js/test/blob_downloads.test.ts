@@ -1,7 +1,7 @@
 // Blobs on their way from Python: their parts, what is asked for again, and when the wait ends.
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
-import { type BlobChunk, CHUNK } from "../src/messages.ts";
+import { type BlobChunk, CHUNK_BYTES } from "../src/messages.ts";
 import "./text_imports.ts";
 
 const { BlobRequests: Blobs } = await import("../src/comm/blob_requests.ts");
@@ -15,16 +15,16 @@ mock.timers.enable({ apis: ["setTimeout", "setInterval", "Date"] });
 mock.method(performance, "now", () => Date.now());
 
 /** A blob of two parts and a bit, each byte of which says in which part it is. */
-const BLOB_BYTES = 2 * CHUNK + 3;
+const BLOB_BYTES = 2 * CHUNK_BYTES + 3;
 const makeChunk = (blob: string, k: number, bytes = BLOB_BYTES): BlobChunk => ({
   type: "blobchunk",
   blob,
   index: k,
-  count: Math.ceil(bytes / CHUNK),
+  count: Math.ceil(bytes / CHUNK_BYTES),
   bytes,
 });
 const chunkData = (k: number, bytes = BLOB_BYTES): Uint8Array<ArrayBuffer> =>
-  new Uint8Array(Math.min(CHUNK, bytes - k * CHUNK)).fill(k + 1);
+  new Uint8Array(Math.min(CHUNK_BYTES, bytes - k * CHUNK_BYTES)).fill(k + 1);
 
 function createRequests() {
   const asked: [string, number[]][] = [];
@@ -43,7 +43,7 @@ test("a blob is put together of its parts, in whatever order they come", async (
   own.receive(makeChunk("a", 1), [chunkData(1)]);
   const whole = await come;
   assert.equal(whole.length, BLOB_BYTES);
-  for (const [at, byte] of [[0, 1], [CHUNK - 1, 1], [CHUNK, 2], [2 * CHUNK - 1, 2], [2 * CHUNK, 3]])
+  for (const [at, byte] of [[0, 1], [CHUNK_BYTES - 1, 1], [CHUNK_BYTES, 2], [2 * CHUNK_BYTES - 1, 2], [2 * CHUNK_BYTES, 3]])
     assert.equal(whole[at ?? 0], byte); // biome-ignore format: pairs
   const again = own.fetch("a");
   assert.notEqual(again, come, "it is kept nowhere");
@@ -159,7 +159,7 @@ test("a part of the wrong size, of another blob or behind the last one changes n
   own.receive(makeChunk("a", 0), [chunkData(2)]);
   assert.deepEqual(own.progress, { done: 0, total: BLOB_BYTES });
   for (const k of [0, 2]) own.receive(makeChunk("a", k), [chunkData(k)]);
-  assert.deepEqual(own.progress, { done: BLOB_BYTES - CHUNK, total: BLOB_BYTES });
+  assert.deepEqual(own.progress, { done: BLOB_BYTES - CHUNK_BYTES, total: BLOB_BYTES });
   own.receive(makeChunk("a", 1), [chunkData(1)]);
   assert.equal(own.progress, undefined);
   warned.mock.restore();

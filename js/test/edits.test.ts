@@ -1,7 +1,7 @@
 // The edits of one page: what can be undone, which edits act, and the injected arrays that they keep.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { MOST_STEPS } from "../src/messages.ts";
+import { MAX_UNDO_STEPS } from "../src/messages.ts";
 import type { Edit } from "../src/plan/edits.ts";
 import type { Session } from "../src/plan/runtime.ts";
 import {
@@ -39,21 +39,21 @@ const currentEditName = (state: ReturnType<typeof editState>): string | undefine
   state.currentEdits.peek().edits[0]?.name;
 
 test("so many steps as the limit says can be undone, down to the beginning", () => {
-  const state = stateAfter(MOST_STEPS);
-  assert.equal(state.undoStack.peek().length, MOST_STEPS);
-  for (let k = 0; k < MOST_STEPS; k++) undoEdits(state);
+  const state = stateAfter(MAX_UNDO_STEPS);
+  assert.equal(state.undoStack.peek().length, MAX_UNDO_STEPS);
+  for (let k = 0; k < MAX_UNDO_STEPS; k++) undoEdits(state);
   assert.equal(currentEditName(state), undefined);
-  assert.equal(state.redoStack.peek().length, MOST_STEPS);
-  for (let k = 0; k < MOST_STEPS; k++) redoEdits(state);
-  assert.equal(currentEditName(state), `${MOST_STEPS}`);
+  assert.equal(state.redoStack.peek().length, MAX_UNDO_STEPS);
+  for (let k = 0; k < MAX_UNDO_STEPS; k++) redoEdits(state);
+  assert.equal(currentEditName(state), `${MAX_UNDO_STEPS}`);
 });
 
 test("beyond the limit the oldest steps go, and the newest are undone first", () => {
-  const state = stateAfter(MOST_STEPS + 2);
-  assert.equal(state.undoStack.peek().length, MOST_STEPS);
+  const state = stateAfter(MAX_UNDO_STEPS + 2);
+  assert.equal(state.undoStack.peek().length, MAX_UNDO_STEPS);
   undoEdits(state);
-  assert.equal(currentEditName(state), `${MOST_STEPS + 1}`);
-  for (let k = 0; k < MOST_STEPS; k++) undoEdits(state);
+  assert.equal(currentEditName(state), `${MAX_UNDO_STEPS + 1}`);
+  for (let k = 0; k < MAX_UNDO_STEPS; k++) undoEdits(state);
   assert.equal(currentEditName(state), "2");
   undoEdits(state); // nothing is left
   assert.equal(currentEditName(state), "2");

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { addEditMarks } from "../src/features/training/edit_marks.ts";
-import { type EditMark, MOST_MARKS, ONE_TOUCH } from "../src/features/training/records.ts";
+import { type EditMark, MARK_MERGE_STEPS, MAX_MARKS } from "../src/features/training/records.ts";
 import type { Edit } from "../src/plan/edits.ts";
 
 const makeEdit = (name: string, more: Partial<Edit> = {}): Edit =>
@@ -47,19 +47,19 @@ test("changes of one kind within twenty steps are one mark", () => {
     marks = addEditMarks(marks, at(k), at(k + 1), step);
   };
   change(10, 0);
-  change(10 + ONE_TOUCH - 1, 1);
+  change(10 + MARK_MERGE_STEPS - 1, 1);
   assert.deepEqual(markTexts(marks), ["10 conv: blur changed"]);
-  change(10 + ONE_TOUCH, 2);
+  change(10 + MARK_MERGE_STEPS, 2);
   assert.equal(marks.length, 2);
-  marks = addEditMarks(marks, [], [makeEdit("b")], 10 + ONE_TOUCH);
-  change(10 + ONE_TOUCH, 3);
+  marks = addEditMarks(marks, [], [makeEdit("b")], 10 + MARK_MERGE_STEPS);
+  change(10 + MARK_MERGE_STEPS, 3);
   assert.equal(marks.length, 4, "something else came between");
 });
 
 test("of more than a hundred marks the first go", () => {
   let marks: readonly EditMark[] = [];
-  for (let k = 0; k <= MOST_MARKS; k++)
+  for (let k = 0; k <= MAX_MARKS; k++)
     marks = addEditMarks(marks, [], [makeEdit("a", { layer: `layer ${k}` })], k);
-  assert.equal(marks.length, MOST_MARKS);
-  assert.deepEqual([marks[0]?.step, marks.at(-1)?.step], [1, MOST_MARKS]);
+  assert.equal(marks.length, MAX_MARKS);
+  assert.deepEqual([marks[0]?.step, marks.at(-1)?.step], [1, MAX_MARKS]);
 });

@@ -7,7 +7,7 @@ import {
   colorRamp,
   parseColor,
 } from "../src/pictures/colormaps.ts";
-import { MAP_TEXELS } from "../src/pictures/colortables.ts";
+import { COLORMAP_TEXEL_COUNT } from "../src/pictures/colortables.ts";
 import { type MosaicOptions, mosaicSize, packAtlases } from "../src/pictures/mosaic.ts";
 import { formatList, shaderMessage } from "../src/plan/error_text.ts";
 import { splitValueIntoStrips } from "../src/plan/uniforms.ts";
@@ -72,10 +72,10 @@ test("pictures are packed without overlap, each once", () => {
 test("the signed maps have the design's stops, zero in the middle texel", () => {
   const texels = colorMapTexels();
   const at = (layer: number, k: number) => {
-    const from = (layer * MAP_TEXELS + k) * 4;
+    const from = (layer * COLORMAP_TEXEL_COUNT + k) * 4;
     return [...texels.subarray(from, from + 4)];
   };
-  assert.equal(texels.length, 8 * MAP_TEXELS * 4);
+  assert.equal(texels.length, 8 * COLORMAP_TEXEL_COUNT * 4);
   const light = colorMapTextureLayer("signed", "light");
   assert.deepEqual(at(light, 1), [0x6b, 0x2b, 0x00, 255]);
   assert.deepEqual(at(light, 256), [255, 255, 255, 255]);

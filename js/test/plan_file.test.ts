@@ -6,7 +6,7 @@ import { formatPassCount } from "../src/number_format.ts";
 import { checkPlan } from "../src/plan/check_plan.ts";
 import { crc32 } from "../src/plan/crc32.ts";
 import { parsePlan } from "../src/plan/plan_file.ts";
-import { ALIGN, VERSION } from "../src/plan/schema.ts";
+import { ALIGNMENT_BYTES, VERSION } from "../src/plan/schema.ts";
 import { makePlanFile, planHeader, withChecksum } from "./plan_files.ts";
 
 test("a Plan file gives its header, uniforms and weights", () => {
@@ -76,7 +76,7 @@ test("a file cut anywhere is refused: in its header, in its uniforms, in a weigh
     [bare, 512, [uniforms]],
   ] as const) {
     const whole = makePlanFile(plan);
-    const end = whole.length - (512 + ALIGN) + kept;
+    const end = whole.length - (512 + ALIGNMENT_BYTES) + kept;
     const found = new Set<string>();
     for (let length = 0; length < end; length++) {
       assert.throws(

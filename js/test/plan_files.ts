@@ -1,6 +1,6 @@
 // A small valid Plan for tests, and its file.
 import { crc32 } from "node:zlib";
-import { ALIGN, MAGIC, type PlanHeader, VERSION } from "../src/plan/schema.ts";
+import { ALIGNMENT_BYTES, MAGIC, type PlanHeader, VERSION } from "../src/plan/schema.ts";
 import { makeLayer } from "./layer_records.ts";
 
 const HASH = "0123456789abcdef0123456789abcdef";
@@ -123,10 +123,10 @@ type MutablePlanJson = any;
 
 export function makePlanFile(
   plan: unknown,
-  body = new Uint8Array(512 + ALIGN),
+  body = new Uint8Array(512 + ALIGNMENT_BYTES),
 ): Uint8Array<ArrayBuffer> {
   const json = new TextEncoder().encode(JSON.stringify(plan));
-  const start = Math.ceil((16 + json.length) / ALIGN) * ALIGN;
+  const start = Math.ceil((16 + json.length) / ALIGNMENT_BYTES) * ALIGNMENT_BYTES;
   const bytes = new Uint8Array(start + body.length);
   bytes.set(new TextEncoder().encode(MAGIC));
   new DataView(bytes.buffer).setUint32(8, json.length, true);

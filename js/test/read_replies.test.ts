@@ -2,14 +2,14 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, mock, test } from "node:test";
 import type { Engine } from "../src/engine/types.ts";
-import { CHUNK, type Read } from "../src/messages.ts";
+import { CHUNK_BYTES, type Read } from "../src/messages.ts";
 import { beforeEditsKey } from "../src/plan/derived_values.ts";
 import "./text_imports.ts";
 
 const { ReadReplies: Answers } = await import("../src/comm/read_replies.ts");
 
 const KEEP_MS = 60_000;
-const NUMBER_COUNT = CHUNK / 4 + 1;
+const NUMBER_COUNT = CHUNK_BYTES / 4 + 1;
 
 const makeRead = (id: string, more: Partial<Read> = {}): Read => ({
   type: "read",
@@ -48,7 +48,7 @@ function createReplies() {
 }
 const BOTH_KEYS = [
   [0, 0, 1, 4],
-  [1, 0, 2, CHUNK],
+  [1, 0, 2, CHUNK_BYTES],
   [1, 1, 2, 4],
 ];
 

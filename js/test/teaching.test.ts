@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import type { Feeder } from "../src/features/sources/state.ts";
 import {
-  HELD_OUT,
-  MOST_CLASSES,
-  MOST_EXAMPLES,
+  HELD_OUT_EVERY,
+  MAX_CLASSES,
+  MAX_EXAMPLES,
   type TeachingRecord,
 } from "../src/features/teaching/records.ts";
 import type { Edit } from "../src/plan/edits.ts";
@@ -147,23 +147,23 @@ test("a class is renamed with its examples, and another one is made", async () =
 });
 
 test("what was removed comes back where there is room alone", async () => {
-  const { teaching, ids, count } = await createTeachingPage(2, MOST_EXAMPLES - 2);
+  const { teaching, ids, count } = await createTeachingPage(2, MAX_EXAMPLES - 2);
   const added = (key: string) => teaching.loadLesson({ classes: [key], examples: [], head: null });
   teaching.removeClass(ids()[0] ?? "");
   teaching.undelete();
-  assert.equal(count(), MOST_EXAMPLES);
+  assert.equal(count(), MAX_EXAMPLES);
   assert.equal(teaching.error.peek(), "");
   added("none");
   assert.equal(count(), 0);
 
-  const full = await createTeachingPage(...Array.from({ length: MOST_CLASSES }, () => 1));
+  const full = await createTeachingPage(...Array.from({ length: MAX_CLASSES }, () => 1));
   full.teaching.removeClass(full.ids()[0] ?? "");
   full.teaching.addClass("another");
   full.teaching.undelete();
-  assert.equal(full.ids().length, MOST_CLASSES);
+  assert.equal(full.ids().length, MAX_CLASSES);
   assert.match(full.teaching.error.peek(), /limit is 20 classes and 2000 examples/);
   full.teaching.removeClass(full.ids().at(-1) ?? "");
-  assert.equal(full.ids().length, MOST_CLASSES - 1);
+  assert.equal(full.ids().length, MAX_CLASSES - 1);
 });
 
 test("examples of other weights or bends are stale, however the bends are written", async () => {
@@ -241,18 +241,18 @@ test("a head is outdated where an example was replaced by another of its class",
 });
 
 test("the last example that there is room for is taken, and the next is not", async () => {
-  const { state, teaching, ids, count } = await createTeachingPage(MOST_EXAMPLES - 1);
+  const { state, teaching, ids, count } = await createTeachingPage(MAX_EXAMPLES - 1);
   state.session.value = createFeatureSession([0, 0, 0, 0, 0, 0], [0, 0]);
   const [of = ""] = ids();
   assert.equal(await teaching.collectExample(of, true), true);
   assert.equal(teaching.error.peek(), "");
   assert.equal(await teaching.collectExample(of, true), false);
-  assert.equal(count(), MOST_EXAMPLES);
+  assert.equal(count(), MAX_EXAMPLES);
   assert.match(teaching.error.peek(), /has 2000 examples, which is the limit/);
 });
 
 test("of several picture files as many become examples as there is room for", async () => {
-  const { state, teaching, ids, count } = await createTeachingPage(MOST_EXAMPLES - 2);
+  const { state, teaching, ids, count } = await createTeachingPage(MAX_EXAMPLES - 2);
   let closed = 0;
   Object.assign(globalThis, {
     createImageBitmap: async () => ({
@@ -271,7 +271,7 @@ test("of several picture files as many become examples as there is room for", as
   state.forkSession.value = async () => twin as unknown as Session;
   const files = Array.from({ length: 5 }, () => new Blob());
   await teaching.addPictures(ids()[0] ?? "", files);
-  assert.equal(count(), MOST_EXAMPLES);
+  assert.equal(count(), MAX_EXAMPLES);
   assert.match(teaching.error.peek(), /has 2000 examples, which is the limit/);
   assert.equal(closed, 2);
   assert.equal(teaching.busyStatus.peek(), null);
@@ -349,13 +349,13 @@ test("a file with more examples or classes than are possible is refused", async 
     const { teaching } = await createTeachingPage(...counts);
     return teachingFile(TEACHING_RECORD, teaching.lesson.peek(), teaching.samples.peek(), null);
   };
-  const full = await fileOf([MOST_EXAMPLES - 1, 1]);
-  assert.equal(savedIn(TEACHING_RECORD, full).examples.length, MOST_EXAMPLES);
-  const over = await fileOf([MOST_EXAMPLES, 1]);
+  const full = await fileOf([MAX_EXAMPLES - 1, 1]);
+  assert.equal(savedIn(TEACHING_RECORD, full).examples.length, MAX_EXAMPLES);
+  const over = await fileOf([MAX_EXAMPLES, 1]);
   assert.throws(() => savedIn(TEACHING_RECORD, over), /2001 examples; the limit is 2000/);
   const classes = (count: number) => fileOf(Array.from({ length: count }, () => 1));
-  assert.equal(savedIn(TEACHING_RECORD, await classes(MOST_CLASSES)).classes.length, MOST_CLASSES);
-  const many = await classes(MOST_CLASSES + 1);
+  assert.equal(savedIn(TEACHING_RECORD, await classes(MAX_CLASSES)).classes.length, MAX_CLASSES);
+  const many = await classes(MAX_CLASSES + 1);
   assert.throws(() => savedIn(TEACHING_RECORD, many), /21 classes; the limit is 20/);
 });
 
@@ -378,10 +378,10 @@ test("the last fifth of each class is held out, and none where a class has too f
     counts.flatMap((count, k) => Array.from({ length: count }, () => k));
   const held = (...counts: number[]) =>
     heldOut(labels(counts)).flatMap((one, k) => (one ? [k] : []));
-  assert.deepEqual(held(HELD_OUT, HELD_OUT), [4, 9]);
-  assert.deepEqual(held(HELD_OUT, 2 * HELD_OUT), [4, 13, 14]);
-  assert.deepEqual(held(HELD_OUT, 2 * HELD_OUT - 1), [4, 13]);
-  assert.deepEqual(held(2 * HELD_OUT, HELD_OUT - 1), []);
+  assert.deepEqual(held(HELD_OUT_EVERY, HELD_OUT_EVERY), [4, 9]);
+  assert.deepEqual(held(HELD_OUT_EVERY, 2 * HELD_OUT_EVERY), [4, 13, 14]);
+  assert.deepEqual(held(HELD_OUT_EVERY, 2 * HELD_OUT_EVERY - 1), [4, 13]);
+  assert.deepEqual(held(2 * HELD_OUT_EVERY, HELD_OUT_EVERY - 1), []);
 });
 
 test("a head counts what it knows of all, and of those held out by another head", async () => {

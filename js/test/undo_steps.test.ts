@@ -1,7 +1,7 @@
 // What is undone together.
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
-import { ONE_STEP_MS } from "../src/messages.ts";
+import { UNDO_COALESCE_MS } from "../src/messages.ts";
 import type { Edit } from "../src/plan/edits.ts";
 import { editState, setEdits, undoEdits } from "../src/state/edits.ts";
 import { createUndoStepper } from "../src/state/undo_steps.ts";
@@ -24,11 +24,11 @@ test("a drag is one step, however long it is held, and keys are one within a sec
     return state.undoStack.peek().length;
   };
   stepper.beginDrag();
-  assert.deepEqual([after(5), after(20), after(5 * ONE_STEP_MS), after(20)], [1, 1, 1, 1]);
+  assert.deepEqual([after(5), after(20), after(5 * UNDO_COALESCE_MS), after(20)], [1, 1, 1, 1]);
   stepper.endDrag();
   assert.equal(after(10), 2, "what comes behind a drag is another step");
-  assert.deepEqual([after(ONE_STEP_MS - 1), after(ONE_STEP_MS - 1)], [2, 2]);
-  assert.equal(after(ONE_STEP_MS), 3);
+  assert.deepEqual([after(UNDO_COALESCE_MS - 1), after(UNDO_COALESCE_MS - 1)], [2, 2]);
+  assert.equal(after(UNDO_COALESCE_MS), 3);
   stepper.endDrag(); // as a slider does behind each key
   assert.equal(after(10), 3);
   stepper.beginDrag();

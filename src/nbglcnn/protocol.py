@@ -3,7 +3,7 @@
 A feature's messages are in the feature's folder. TypeScript's types are generated from all of them.
 
 Traits carry small JSON only. Large data are *blobs*, named by content hash and sent in chunks of at
-most CHUNK bytes, one chunk per message. Receivers count chunks and bytes, and request missing
+most CHUNK_BYTES bytes, one chunk per message. Receivers count chunks and bytes, and request missing
 chunks once. Every message is checked against its record; a message that doesn't match is ignored.
 """
 
@@ -24,14 +24,14 @@ from nbglcnn.plan.schema import Precision, Target
 
 log = logging.getLogger("nbglcnn")
 
-CHUNK = 2 * 2**20  # bytes; notebook servers silently drop a frame above 10 MiB
-COLOR_RANGES = ("channel", "layer", "fixed")
+CHUNK_BYTES = 2 * 2**20  # bytes; notebook servers silently drop a frame above 10 MiB
+COLOR_RANGE_MODES = ("channel", "layer", "fixed")
 DEFAULT_VIEW: dict[str, Any] = {"name": "network", "layer": None, "channels": [], "pixel": None}
 RESEND_TIMEOUT_S = 2.0  # without a message until missing chunks are requested again, once
-VIEWS = (
+VIEW_NAMES = (
     *("network", "maps", "filters", "explain", "bend", "train", "teach", "profile", "compare"),
 )
-MAX_COMPARED = 4  # maximum number of channels shown large side by side
+MAX_COMPARED_CHANNELS = 4  # maximum number of channels shown large side by side
 MAX_BLOB_BYTES = 2**31  # bytes of one blob; larger than any texture here
 MAX_SCREENSHOT_BYTES = 2**26  # maximum bytes of a view's PNG
 MAX_PROBE_BYTES = 2**26  # bytes of a parity check's samples, including those of a source's input
@@ -350,7 +350,7 @@ class Messages:
         """
         records = [*self.from_kernel, *self.from_page, *self.records]
         found = [(record.__name__, record.__annotations__) for record in records]
-        return hashlib.sha256(repr((CHUNK, found)).encode()).hexdigest()[:12]
+        return hashlib.sha256(repr((CHUNK_BYTES, found)).encode()).hexdigest()[:12]
 
     @cached_property
     def _any_from_page(self) -> Any:
@@ -397,14 +397,14 @@ def warn_once(text: str) -> None:
 
 def chunk_count(size: int) -> int:
     """The number of chunks of a blob of this size."""
-    return max(1, -(-size // CHUNK))
+    return max(1, -(-size // CHUNK_BYTES))
 
 
 def split_chunks(data: memoryview, chunks: Sequence[int] = ()) -> Iterator[tuple[int, memoryview]]:
     """Yield (index, bytes) for these chunks of a blob, or all; skip indices beyond the last."""
     for part in chunks or range(chunk_count(len(data))):
         if part < chunk_count(len(data)):
-            yield part, data[part * CHUNK : (part + 1) * CHUNK]
+            yield part, data[part * CHUNK_BYTES : (part + 1) * CHUNK_BYTES]
 
 
 class BlobAssembler:
@@ -416,8 +416,8 @@ class BlobAssembler:
 
     def add(self, chunk_index: int, count: int, blob_size_bytes: int, buffer: memoryview) -> bool:
         """Store a chunk; return False if it doesn't fit, or was stored before."""
-        at = chunk_index * CHUNK
-        length = min(CHUNK, len(self.data) - at)
+        at = chunk_index * CHUNK_BYTES
+        length = min(CHUNK_BYTES, len(self.data) - at)
         if (
             blob_size_bytes != len(self.data)
             or count != chunk_count(blob_size_bytes)

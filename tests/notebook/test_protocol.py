@@ -16,7 +16,7 @@ from nbglcnn import protocol
 from nbglcnn.errors import ContextLost, DeviceError, PageError, PageTimeout, UnsupportedModel
 from nbglcnn.features.mirror.messages import split_frame
 from nbglcnn.plan.schema import Patch, Target
-from nbglcnn.protocol import CHUNK, BlobAssembler, chunk_count, split_chunks
+from nbglcnn.protocol import CHUNK_BYTES, BlobAssembler, chunk_count, split_chunks
 from nbglcnn.widget.asset_manifest import AssetManifest
 from nbglcnn.widget.connection import Connection
 from nbglcnn.widget.viewer import MESSAGES
@@ -70,7 +70,7 @@ INVALID_VALUES: list[Any] = [
 ]  # fmt: skip
 
 
-THREE_PART_SIZE = 2 * CHUNK + 600_000
+THREE_PART_SIZE = 2 * CHUNK_BYTES + 600_000
 
 
 class FakeConnection:
@@ -100,7 +100,7 @@ class FakeConnection:
             **{"type": "reply", "page": page, "id": read, "key": 0, "chunk": chunk_index},
             **{"count": chunk_count(len(data)), "bytes": len(data), "revision": 1, **fields},
         }
-        piece = memoryview(data)[chunk_index * CHUNK : (chunk_index + 1) * CHUNK]
+        piece = memoryview(data)[chunk_index * CHUNK_BYTES : (chunk_index + 1) * CHUNK_BYTES]
         self.connection.receive(message, [piece])
 
 
@@ -156,11 +156,15 @@ def test_right_messages_are_taken(example: dict[str, Any]) -> None:
     assert {**told, **example} == told
 
 
-@pytest.mark.parametrize("size", [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5])
+@pytest.mark.parametrize(
+    "size", [0, 1, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, 3 * CHUNK_BYTES + 5]
+)
 def test_parts_put_together_in_any_order_are_the_blob(size: int) -> None:
     data = np.random.default_rng(size).integers(0, 256, size, np.uint8).tobytes()
     pieces = list(split_chunks(memoryview(data)))
-    assert len(pieces) == chunk_count(size) and all(len(piece) <= CHUNK for _, piece in pieces)
+    assert len(pieces) == chunk_count(size) and all(
+        len(piece) <= CHUNK_BYTES for _, piece in pieces
+    )
     for order in itertools.permutations(pieces):
         assembly = BlobAssembler(size)
         for part, piece in order:
@@ -220,8 +224,8 @@ def test_a_page_of_another_version_is_refused(connection: FakeConnection) -> Non
 def test_the_first_of_two_tabs_wins(connection: FakeConnection) -> None:
     connection.send_hello("p")
     connection.send_hello("q")
-    request = connection.connection.request_values(["a"], [CHUNK + 4])
-    first, second = b"\1" * (CHUNK + 4), b"\2" * (CHUNK + 4)
+    request = connection.connection.request_values(["a"], [CHUNK_BYTES + 4])
+    first, second = b"\1" * (CHUNK_BYTES + 4), b"\2" * (CHUNK_BYTES + 4)
     connection.send_reply(request.id, 0, first)
     connection.send_reply(request.id, 0, second, page="q")
     connection.send_reply(request.id, 1, second, page="q")
@@ -237,26 +241,26 @@ def test_another_tab_takes_over_from_one_that_died(
     connection: FakeConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connection.send_hello("p")
-    request = connection.connection.request_values(["a"], [CHUNK + 4])
-    connection.send_reply(request.id, 0, b"\1" * (CHUNK + 4))
+    request = connection.connection.request_values(["a"], [CHUNK_BYTES + 4])
+    connection.send_reply(request.id, 0, b"\1" * (CHUNK_BYTES + 4))
     later = time.monotonic() + 5
     monkeypatch.setattr("nbglcnn.widget.connection._now", lambda: later)
     connection.send_hello("q")
     assert connection.sent_types()[-1] == "read"  # requested again
     for part in (0, 1):
-        connection.send_reply(request.id, part, b"\2" * (CHUNK + 4), page="q")
+        connection.send_reply(request.id, part, b"\2" * (CHUNK_BYTES + 4), page="q")
     assert connection.connection.is_answered(request, 10)
-    assert bytes(request.assemblers[0].data) == b"\2" * (CHUNK + 4)
+    assert bytes(request.assemblers[0].data) == b"\2" * (CHUNK_BYTES + 4)
 
 
 def test_a_lost_part_is_asked_for_once_and_then_reported(
     connection: FakeConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connection.send_hello()
-    request = connection.connection.request_values(["a", "b"], [3 * CHUNK, 8])
+    request = connection.connection.request_values(["a", "b"], [3 * CHUNK_BYTES, 8])
     start = time.monotonic()
     for part in (0, 2):
-        connection.send_reply(request.id, part, bytes(3 * CHUNK))
+        connection.send_reply(request.id, part, bytes(3 * CHUNK_BYTES))
     connection.sent.clear()
     for seconds in (1, 2.5, 5, 9):
         monkeypatch.setattr("nbglcnn.widget.connection._now", lambda s=seconds: start + s)
@@ -376,15 +380,15 @@ def test_replies_of_an_older_input_are_not_taken(connection: FakeConnection) -> 
 
 def test_parts_of_two_revisions_never_mix(connection: FakeConnection) -> None:
     connection.send_hello()
-    request = connection.connection.request_values(["a"], [CHUNK + 4])
-    connection.send_reply(request.id, 0, b"\1" * (CHUNK + 4), revision=1)
+    request = connection.connection.request_values(["a"], [CHUNK_BYTES + 4])
+    connection.send_reply(request.id, 0, b"\1" * (CHUNK_BYTES + 4), revision=1)
     # The page has recomputed its reply for a later input, and a chunk of the first reply is late.
-    connection.send_reply(request.id, 1, b"\2" * (CHUNK + 4), revision=2)
-    connection.send_reply(request.id, 1, b"\1" * (CHUNK + 4), revision=1)
+    connection.send_reply(request.id, 1, b"\2" * (CHUNK_BYTES + 4), revision=2)
+    connection.send_reply(request.id, 1, b"\1" * (CHUNK_BYTES + 4), revision=1)
     assert request.missing_chunks == ((0, 0),)
-    connection.send_reply(request.id, 0, b"\2" * (CHUNK + 4), revision=2)
+    connection.send_reply(request.id, 0, b"\2" * (CHUNK_BYTES + 4), revision=2)
     assert connection.connection.is_answered(request, 10) and request.reply_revision == 2
-    assert bytes(request.assemblers[0].data) == b"\2" * (CHUNK + 4)
+    assert bytes(request.assemblers[0].data) == b"\2" * (CHUNK_BYTES + 4)
 
 
 @pytest.mark.parametrize(
@@ -418,7 +422,7 @@ def test_a_message_of_an_unknown_page_is_ignored(connection: FakeConnection) -> 
 
 def test_the_protocol_has_a_name_of_its_own_contents() -> None:
     assert len(MESSAGES.digest) == 12
-    assert protocol.CHUNK <= 4 * 2**20
+    assert protocol.CHUNK_BYTES <= 4 * 2**20
 
 
 def test_patches_of_a_chunk_are_one_message_and_larger_ones_none(
@@ -429,13 +433,13 @@ def test_patches_of_a_chunk_are_one_message_and_larger_ones_none(
 
     connection.send_hello()
     connection.sent.clear()
-    whole = CHUNK // 16
+    whole = CHUNK_BYTES // 16
     assert not connection.connection.send_patches([patch(whole), patch(1)])
     assert (connection.sent, connection.connection.revision) == ([], 1)
     assert connection.connection.send_patches([patch(whole - 1), patch(1)])
     [(message, [data])] = connection.sent
     assert message["rectangles"] == ((3, 0, 1, 2, whole - 1, 1), (3, 0, 1, 2, 1, 1))
-    assert (message["base"], message["revision"], data.nbytes) == (1, 2, CHUNK)
+    assert (message["base"], message["revision"], data.nbytes) == (1, 2, CHUNK_BYTES)
     connection.connection.send_patches([patch(1)])
     assert (connection.sent[-1][0]["base"], connection.sent[-1][0]["revision"]) == (2, 3)
 
@@ -444,7 +448,7 @@ def test_weights_of_a_loop_go_in_chunks_with_the_losses_in_front(
     connection: FakeConnection,
 ) -> None:
     connection.send_hello()
-    for size, parts in ((CHUNK // 4, 1), (CHUNK // 4 + 1, 2)):
+    for size, parts in ((CHUNK_BYTES // 4, 1), (CHUNK_BYTES // 4 + 1, 2)):
         connection.sent.clear()
         contents = np.arange(size, dtype=np.float32)
         rows = np.array([[0.5, 1.0], [0.25, 0.0]], np.float32)

@@ -17,7 +17,7 @@ from nbglcnn.features.teaching.feature_vectors import FeatureExtractor
 from nbglcnn.features.teaching.host import NO_TEACHING_MESSAGE
 from nbglcnn.features.training.host import NO_TRAINING_MESSAGE
 from nbglcnn.plan.schema import Patch
-from nbglcnn.protocol import MAX_COMPARED
+from nbglcnn.protocol import MAX_COMPARED_CHANNELS
 from nbglcnn.widget import network as networks
 from nbglcnn.widget import parity, snapshot
 from nbglcnn.widget.network import Network
@@ -339,7 +339,7 @@ def test_a_view_has_channels_and_pixels_that_are_there(network: Network) -> None
         return validate_view({"name": "maps", "layer": "0", **more}, network.plan, early)
 
     assert view(channels=(0, 2))["channels"] == [0, 2]
-    assert len(view(channels=[0, 1, 2, 0])["channels"]) == MAX_COMPARED == 4
+    assert len(view(channels=[0, 1, 2, 0])["channels"]) == MAX_COMPARED_CHANNELS == 4
     with pytest.raises(TraitError, match="at most 4 channels can be compared, not 5"):
         view(channels=[0, 1, 2, 0, 1])
     for channel in (-1, 3, 1.0, None):

@@ -9,7 +9,7 @@ import torch
 from playwright.sync_api import Error
 
 import nbglcnn
-from colours import MAGENTA, parse_colours
+from colours import NON_FINITE_COLOR, parse_colours
 from display_kind_models import ViT, plans_with_damaged_tokens
 from layout_plans import layout_plan
 from nbglcnn import Plan
@@ -111,10 +111,10 @@ def test_what_is_no_number_is_marked_in_a_curve(gl: GlPage) -> None:
     plan = display_kind_plan(Layout((1, 1, 1, 10)), "signal")
     [pixels] = draw_plan(gl, plan, array, CURVES_JOB | {"channels": [0]})
     hatched, solid = pixels[:, 8:12].reshape(-1, 4), pixels[:, 28:32].reshape(-1, 4)
-    assert {tuple(one) for one in hatched} == {tuple(MAGENTA), (0, 0, 0, 255)}
-    assert (solid == MAGENTA).all()
+    assert {tuple(one) for one in hatched} == {tuple(NON_FINITE_COLOR), (0, 0, 0, 255)}
+    assert (solid == NON_FINITE_COLOR).all()
     others = np.delete(pixels, [*range(8, 12), *range(28, 32)], axis=1)
-    assert not (others == MAGENTA).all(-1).any()
+    assert not (others == NON_FINITE_COLOR).all(-1).any()
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_the_largest_channel_of_a_place_gives_its_colour(
     expected = colours[array[1].argmax(0)]
     np.testing.assert_array_equal(plain[1:, :, :3], expected[1:])
     assert plain[0, 0, :3].tolist() == colours[0].tolist()
-    assert plain[0, 1].tolist() in (MAGENTA, [0, 0, 0, 255])
+    assert plain[0, 1].tolist() in (NON_FINITE_COLOR, [0, 0, 0, 255])
     np.testing.assert_array_equal(large[2:, :, :3], expected[1:].repeat(2, 0).repeat(2, 1))
 
 

@@ -8,7 +8,7 @@ SIGNED_STOPS = {
     "dark": "ffd093 f2953a a8570c 4a290b 0f1216 123a63 216bab 4fa3ec b5dcff",
 }
 # The colour of NaN (hatched) and infinities.
-MAGENTA = [255, 0, 255, 255]
+NON_FINITE_COLOR = [255, 0, 255, 255]
 
 
 def parse_colours(hex_colours: str) -> np.ndarray:

@@ -138,7 +138,9 @@ def amin(*tensors: Tensor) -> Tensor:
 
 
 SIGNED_NUMBERS = float_vector(0, 1, 0.5, 2.5, -1.5, -2)
-POWER_BASES, EXPONENTS = map(np.ravel, np.meshgrid(SIGNED_NUMBERS, float_vector(0, 1, 2, 3, -1, -2)))
+POWER_BASES, EXPONENTS = map(
+    np.ravel, np.meshgrid(SIGNED_NUMBERS, float_vector(0, 1, 2, 3, -1, -2))
+)
 CHOICE_MASK = RNG.random((2, 1, 3)) < 0.5
 
 

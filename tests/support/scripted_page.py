@@ -10,7 +10,7 @@ import numpy as np
 
 from nbglcnn import Viewer
 from nbglcnn.plan.schema import Target
-from nbglcnn.protocol import CHUNK, chunk_count
+from nbglcnn.protocol import CHUNK_BYTES, chunk_count
 from nbglcnn.runtime.session import Session
 from nbglcnn.widget.reader import BEFORE_EDITS_PREFIX
 from nbglcnn.widget.viewer import MESSAGES
@@ -90,7 +90,7 @@ class ScriptedPage:
         if message["type"] == "manifest":
             self.state = message
         if message["type"] == "blobchunk":
-            name, at = message["blob"], message["index"] * CHUNK
+            name, at = message["blob"], message["index"] * CHUNK_BYTES
             whole = self.blobs.setdefault(name, bytearray(message["bytes"]))
             whole[at : at + buffers[0].nbytes] = bytes(buffers[0])
         if (
@@ -135,7 +135,7 @@ class ScriptedPage:
         for k, name in enumerate(names):
             data = np.ascontiguousarray(values[name], np.float32).tobytes()
             for part in range(chunk_count(len(data))):
-                piece = memoryview(data)[part * CHUNK : (part + 1) * CHUNK]
+                piece = memoryview(data)[part * CHUNK_BYTES : (part + 1) * CHUNK_BYTES]
                 self.send("reply", [piece], id=read["id"], key=k, chunk=part,
                           count=chunk_count(len(data)), bytes=len(data),
                           revision=self.state["revision"])  # fmt: skip
@@ -155,8 +155,9 @@ class ScriptedPage:
         texels += [self.source_inputs[fed].ravel()] if fed else []
         data = memoryview(np.concatenate(texels).tobytes())
         for part in range(chunk_count(data.nbytes)):
-            self.send("probereply", [data[part * CHUNK : (part + 1) * CHUNK]], chunk=part,
-                      count=chunk_count(data.nbytes), bytes=data.nbytes, edits="", source_input=fed,
+            chunk = data[part * CHUNK_BYTES : (part + 1) * CHUNK_BYTES]
+            self.send("probereply", [chunk], chunk=part, count=chunk_count(data.nbytes),
+                      bytes=data.nbytes, edits="", source_input=fed,
                       revision=self.state["revision"],
                       example_mismatches=list(example_mismatches))  # fmt: skip
 

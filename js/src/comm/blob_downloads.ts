@@ -2,7 +2,7 @@
 
 import type { PageStore } from "../engine/page_store.ts";
 import { bytesOf, type MessageBuffer } from "../message_buffers.ts";
-import { type BlobChunk, CHUNK } from "../messages.ts";
+import { type BlobChunk, CHUNK_BYTES } from "../messages.ts";
 import { formatPlural } from "../number_format.ts";
 import { warnOnce } from "./message_codec.ts";
 
@@ -83,8 +83,8 @@ export class BlobDownloads {
   receive({ blob, index, count, bytes }: BlobChunk, buffers: readonly MessageBuffer[]): void {
     if (this.retained.has(blob) || !this.requestedBlobs.hashes.has(blob)) return;
     const data = bytesOf(buffers[0]);
-    const length = Math.min(CHUNK, bytes - index * CHUNK);
-    const parts = Math.max(1, Math.ceil(bytes / CHUNK));
+    const length = Math.min(CHUNK_BYTES, bytes - index * CHUNK_BYTES);
+    const parts = Math.max(1, Math.ceil(bytes / CHUNK_BYTES));
     if (
       bytes !== this.requestedBlobs.sizes[blob] ||
       count !== parts ||
@@ -108,7 +108,7 @@ export class BlobDownloads {
       };
       this.downloads.set(blob, arriving);
     }
-    arriving.data.set(data, index * CHUNK);
+    arriving.data.set(data, index * CHUNK_BYTES);
     arriving.missingChunks.delete(index);
     if (arriving.missingChunks.size === 0) this.complete(blob, arriving.data);
     else this.events.onProgress();
@@ -122,7 +122,7 @@ export class BlobDownloads {
     const total = [...this.requestedBlobs.hashes].reduce((sum, hash) => sum + size(hash), 0);
     const left = missing.reduce((sum, hash) => {
       const parts = this.downloads.get(hash)?.missingChunks.size;
-      return sum + (parts === undefined ? size(hash) : Math.min(size(hash), parts * CHUNK));
+      return sum + (parts === undefined ? size(hash) : Math.min(size(hash), parts * CHUNK_BYTES));
     }, 0);
     return { done: total - left, total };
   }

@@ -1,6 +1,6 @@
 // Blobs that a source requests one at a time; they are not stored here after delivery.
 import { bytesOf, type MessageBuffer } from "../message_buffers.ts";
-import { type BlobChunk, CHUNK } from "../messages.ts";
+import { type BlobChunk, CHUNK_BYTES } from "../messages.ts";
 
 /** Missing chunks are requested once more after RETRY_MS of silence; the promise rejects after GIVE_UP_MS. */
 const RETRY_MS = 3_000;
@@ -64,13 +64,14 @@ export class BlobRequests {
   receive({ blob, index, count, bytes }: BlobChunk, buffers: readonly MessageBuffer[]): void {
     const one = this.pending.get(blob);
     const data = bytesOf(buffers[0]);
-    if (one === undefined || data?.length !== Math.min(CHUNK, bytes - index * CHUNK)) return;
+    if (one === undefined || data?.length !== Math.min(CHUNK_BYTES, bytes - index * CHUNK_BYTES))
+      return;
     one.lastChunkAt = performance.now();
     one.chunkCount = count;
     one.chunks.set(index, data);
     if (one.chunks.size < count) return;
     const whole = new Uint8Array(bytes);
-    for (const [k, piece] of one.chunks) whole.set(piece, k * CHUNK);
+    for (const [k, piece] of one.chunks) whole.set(piece, k * CHUNK_BYTES);
     one.settle(whole);
   }
 

@@ -10,11 +10,11 @@ import { type ExampleMismatch, findMismatches, readSamples } from "../engine/val
 import type { Feature, FeatureInstance, MessageHandlers, ViewerHost } from "../features/feature.ts";
 import type { MessageBuffer } from "../message_buffers.ts";
 import {
-  CHUNK,
+  CHUNK_BYTES,
   type FromKernel,
-  MAX_PROBED,
+  MAX_EXAMPLE_MISMATCHES,
+  MAX_PROBE_BYTES,
   type Manifest,
-  MOST_APART,
   type PageFailure,
   type Patches,
   type Probe,
@@ -630,12 +630,12 @@ export class CommClient {
   ): void {
     const { pageId, shownRevision: revision } = this;
     const { byteLength: bytes } = data;
-    if (bytes > MAX_PROBED) return;
+    if (bytes > MAX_PROBE_BYTES) return;
     for (const [key] of mismatches) this.knownMismatches.add(key);
-    const count = Math.max(1, Math.ceil(bytes / CHUNK));
+    const count = Math.max(1, Math.ceil(bytes / CHUNK_BYTES));
     const found = {
       source_input: sourceInput,
-      example_mismatches: mismatches.slice(0, MOST_APART),
+      example_mismatches: mismatches.slice(0, MAX_EXAMPLE_MISMATCHES),
     };
     const whole = {
       type: "probereply",
@@ -647,7 +647,9 @@ export class CommClient {
       ...found,
     } as const;
     for (let chunk = 0; chunk < count; chunk++)
-      this.reports.send({ ...whole, chunk }, [data.slice(chunk * CHUNK, (chunk + 1) * CHUNK)]);
+      this.reports.send({ ...whole, chunk }, [
+        data.slice(chunk * CHUNK_BYTES, (chunk + 1) * CHUNK_BYTES),
+      ]);
   }
 
   /** Whether the current numbers can be compared with Python's and no run is in flight. */

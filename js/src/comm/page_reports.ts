@@ -6,7 +6,7 @@ import {
   type FromPage,
   type HoverTarget,
   PACKAGE_VERSION,
-  PROTOCOL,
+  PROTOCOL_DIGEST,
   type Progress,
 } from "../messages.ts";
 import type { RunInfo } from "../plan/runtime.ts";
@@ -76,7 +76,7 @@ export class PageReports {
       type: "hello",
       page: this.pageId,
       version: PACKAGE_VERSION,
-      protocol: PROTOCOL,
+      protocol: PROTOCOL_DIGEST,
       cached_blobs: this.events.cachedBlobHashes(),
       renderer: device?.capabilities.renderer ?? "",
       target: device?.capabilities.target ?? null,

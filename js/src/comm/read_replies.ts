@@ -1,6 +1,6 @@
 // Read requests from Python and their replies, kept until Python has received all chunks.
 import type { Engine } from "../engine/types.ts";
-import { CHUNK, type Read, type Reply } from "../messages.ts";
+import { CHUNK_BYTES, type Read, type Reply } from "../messages.ts";
 import { beforeEditsKey } from "../plan/derived_values.ts";
 import { waitForMacrotask } from "./message_codec.ts";
 
@@ -101,9 +101,9 @@ export class ReadReplies {
         continue;
       const { buffer, byteOffset, byteLength: bytes } = value;
       // Copy: a typed-array view would be sent with its whole buffer.
-      const from = byteOffset + chunk * CHUNK;
-      const data = buffer.slice(from, Math.min(from + CHUNK, byteOffset + bytes));
-      const count = Math.max(1, Math.ceil(bytes / CHUNK));
+      const from = byteOffset + chunk * CHUNK_BYTES;
+      const data = buffer.slice(from, Math.min(from + CHUNK_BYTES, byteOffset + bytes));
+      const count = Math.max(1, Math.ceil(bytes / CHUNK_BYTES));
       this.events.send({ id, key, chunk, count, bytes, revision }, data);
       sent += data.byteLength;
       if (sent >= YIELD_BYTES) {
@@ -120,6 +120,6 @@ export class ReadReplies {
 }
 
 function listChunks(value: ReplyValue, keyIndex: number): (readonly [number, number])[] {
-  const count = Math.max(1, Math.ceil(value.byteLength / CHUNK));
+  const count = Math.max(1, Math.ceil(value.byteLength / CHUNK_BYTES));
   return Array.from({ length: count }, (_, part) => [keyIndex, part] as const);
 }

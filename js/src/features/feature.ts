@@ -3,7 +3,7 @@ import type { Signal } from "@preact/signals";
 import type { FunctionComponent } from "preact";
 import type { Engine, InputOverride } from "../engine/types.ts";
 import type { MessageBuffer } from "../message_buffers.ts";
-import type { FromKernel, FromPage, PageData, VIEWS } from "../messages.ts";
+import type { FromKernel, FromPage, PageData, VIEW_NAMES } from "../messages.ts";
 import type { Network } from "../network/network.ts";
 import type { Statistics } from "../plan/runtime.ts";
 import type { Layer, Value } from "../plan/schema.ts";
@@ -21,7 +21,7 @@ export interface Feature {
   /** Start the feature for a Viewer of this page. */
   start?(host: ViewerHost): FeatureInstance;
   /** The feature's views, by their Python names; in an exported page only those whose data the page contains. */
-  views?(exported: PageData): readonly (typeof VIEWS)[number][];
+  views?(exported: PageData): readonly (typeof VIEW_NAMES)[number][];
   readonly tabs?: readonly Tab[];
   readonly slots?: { readonly [S in keyof Slots]?: FunctionComponent<Slots[S]> };
   /** The feature's style sheets, in cascade order. */

@@ -7,7 +7,7 @@ import { ParityScheduler } from "../engine/parity_check_schedule.ts";
 import type { Engine, InputOverride, NetworkContent } from "../engine/types.ts";
 import { findMismatches, readSamples } from "../engine/value_samples.ts";
 import type { Feature, FeatureInstance, ViewerHost } from "../features/feature.ts";
-import { COLOR_RANGES, COLORMAPS, type PageData, VIEWS } from "../messages.ts";
+import { COLOR_RANGE_MODES, COLORMAPS, type PageData, VIEW_NAMES } from "../messages.ts";
 import {
   type Arrays,
   type InputData,
@@ -105,7 +105,7 @@ export class PageClient {
     const { state } = this;
     const { view, selected, colormap, color_range, symmetric, example, classes } = exported;
     state.colormap.value = COLORMAPS.find((one) => one === colormap) ?? "signed";
-    state.rangeMode.value = COLOR_RANGES.find((one) => one === color_range) ?? "layer";
+    state.rangeMode.value = COLOR_RANGE_MODES.find((one) => one === color_range) ?? "layer";
     state.imageRanges.value = exported.image_ranges as typeof state.imageRanges.value;
     state.isSymmetric.value = symmetric;
     state.example.value = example;
@@ -255,7 +255,7 @@ export class PageClient {
     const { state } = this;
     const { layer = null, channels = [], pixel = null } = view;
     const name = view.name ?? (layer === null ? "network" : pixel === null ? "maps" : "explain");
-    const names = VIEWS.filter((one) => this.views.includes(one));
+    const names = VIEW_NAMES.filter((one) => this.views.includes(one));
     if (!names.some((one) => one === name)) {
       throw new RangeError(`unknown view ${name}; expected one of ${names.join(", ")}`);
     }

@@ -1,7 +1,7 @@
 // Counts the values of a picture that its range clips: those that 8 bits would change.
 
 import type { ClippedCounts } from "../plan/runtime.ts";
-import { CLIPPED } from "../plan/schema.ts";
+import { CLIPPED_FRACTION } from "../plan/schema.ts";
 import type { combineChannelRanges } from "../statistics/histogram_bins.ts";
 
 interface RangeLimits {
@@ -11,7 +11,7 @@ interface RangeLimits {
 
 /** Values below `low` or above `high` of the result count as clipped and are marked. */
 export function clippingLimits({ low, high }: RangeLimits): RangeLimits {
-  const slack = CLIPPED * (high - low);
+  const slack = CLIPPED_FRACTION * (high - low);
   return { low: Math.fround(low - slack), high: Math.fround(high + slack) };
 }
 

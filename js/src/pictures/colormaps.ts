@@ -1,7 +1,14 @@
 // The colour maps as bytes, one row of 512 texels each, and a row of marks for non-finite values.
-import { CLASS_COLORS, SIGNED } from "../messages.ts";
+import { CLASS_COLORS, SIGNED_STOPS } from "../messages.ts";
 import type { ColorMapName, Theme } from "../plan/runtime.ts";
-import { CIVIDIS, MAGENTA, MAGMA, MAP_TEXELS, VIRIDIS, ZERO_TEXEL } from "./colortables.ts";
+import {
+  CIVIDIS,
+  COLORMAP_TEXEL_COUNT,
+  MAGMA,
+  NON_FINITE_COLOR,
+  SIGNED_ZERO_TEXEL,
+  VIRIDIS,
+} from "./colortables.ts";
 
 export type Rgb = readonly [number, number, number];
 
@@ -27,7 +34,7 @@ export function colorMapTextureLayer(map: ColorMapName, theme: Theme): number {
 export const MARKS_TEXTURE_LAYER = 2 + SEQUENTIAL_COLORMAP_NAMES.length;
 const NON_FINITE_MARK_COLORS = [
   [0, 0, 0, 0],
-  [...MAGENTA, 255],
+  [...NON_FINITE_COLOR, 255],
   [0, 0, 0, 255],
 ];
 
@@ -48,25 +55,28 @@ export function classColor(classIndex: number): Rgb {
 /** The texels of all maps, as RGBA bytes: in the order of `colorMapTextureLayer`, then the marks, then the classes. */
 export function colorMapTexels(): Uint8Array {
   const rows = [
-    ...([SIGNED.light, SIGNED.dark] as const).map((stops) => {
+    ...([SIGNED_STOPS.light, SIGNED_STOPS.dark] as const).map((stops) => {
       const at = colorRamp(stops.split(" ").map(parseColor));
-      return (k: number) => at(Math.max(-1, (k - ZERO_TEXEL) / (ZERO_TEXEL - 1)) / 2 + 0.5);
+      return (k: number) =>
+        at(Math.max(-1, (k - SIGNED_ZERO_TEXEL) / (SIGNED_ZERO_TEXEL - 1)) / 2 + 0.5);
     }),
-    ...SEQUENTIAL_COLORMAPS.map((at) => (k: number) => at(k / (MAP_TEXELS - 1))),
+    ...SEQUENTIAL_COLORMAPS.map((at) => (k: number) => at(k / (COLORMAP_TEXEL_COUNT - 1))),
   ];
-  const bytes = new Uint8Array((rows.length + 2) * MAP_TEXELS * 4);
+  const bytes = new Uint8Array((rows.length + 2) * COLORMAP_TEXEL_COUNT * 4);
   for (const [row, at] of rows.entries()) {
-    for (let k = 0; k < MAP_TEXELS; k++) {
-      bytes.set([...at(k).map(Math.round), 255], (row * MAP_TEXELS + k) * 4);
+    for (let k = 0; k < COLORMAP_TEXEL_COUNT; k++) {
+      bytes.set([...at(k).map(Math.round), 255], (row * COLORMAP_TEXEL_COUNT + k) * 4);
     }
   }
-  for (let k = 0; k < MAP_TEXELS; k++) {
+  for (let k = 0; k < COLORMAP_TEXEL_COUNT; k++) {
     const mark =
-      NON_FINITE_MARK_COLORS[Math.floor((k * NON_FINITE_MARK_COLORS.length) / MAP_TEXELS)] ?? [];
-    bytes.set(mark, (MARKS_TEXTURE_LAYER * MAP_TEXELS + k) * 4);
+      NON_FINITE_MARK_COLORS[
+        Math.floor((k * NON_FINITE_MARK_COLORS.length) / COLORMAP_TEXEL_COUNT)
+      ] ?? [];
+    bytes.set(mark, (MARKS_TEXTURE_LAYER * COLORMAP_TEXEL_COUNT + k) * 4);
     bytes.set(
       [...classColor(k).map(Math.round), 255],
-      (CLASSES_TEXTURE_LAYER * MAP_TEXELS + k) * 4,
+      (CLASSES_TEXTURE_LAYER * COLORMAP_TEXEL_COUNT + k) * 4,
     );
   }
   return bytes;

@@ -2,11 +2,11 @@
 // Colour maps as 256 colours each, the bytes of red, green and blue in base64, from low to high.
 // Whose they are stands there.
 
-export const MAP_TEXELS = 512;
+export const COLORMAP_TEXEL_COUNT = 512;
 /** The signed map's texel of zero. */
-export const ZERO_TEXEL = 256;
+export const SIGNED_ZERO_TEXEL = 256;
 /** Of what is no number. */
-export const MAGENTA = [255, 0, 255] as const;
+export const NON_FINITE_COLOR = [255, 0, 255] as const;
 
 export const VIRIDIS =
   "RAFURAJWRQRXRQVZRgdaRghcRgpdRgteRw1gRw5hRxBjRxFkRxNlSBRnSBZoSBdpSBhqSBpsSBttSBxuSB1vSB9wSC" +

@@ -1,7 +1,7 @@
 // Validates edits against a Plan: their layers, transforms and numbers.
 
 import type { EditPreview } from "./derived_values.ts";
-import { type Edit, GLSL, INJECT, MOST_PARAMETERS, TRANSFORMS } from "./edits.ts";
+import { type Edit, GLSL, INJECT, MAX_GLSL_PARAMETERS, TRANSFORMS } from "./edits.ts";
 import { PlanError } from "./runtime.ts";
 import { NOT_EDITABLE, type PlanHeader, type Value } from "./schema.ts";
 
@@ -17,7 +17,7 @@ function checkTransform(edit: Edit, value: Value): void {
     transform === GLSL ? parameter_names.length : transform === INJECT ? 0 : own?.parameters.length;
   ensure(count !== undefined, `no transform ${JSON.stringify(transform)}`);
   ensure(
-    parameters.length === count && count <= MOST_PARAMETERS,
+    parameters.length === count && count <= MAX_GLSL_PARAMETERS,
     `${what} takes ${count} parameters, not ${parameters.length}`,
   );
   ensure([...parameters, mix].every(Number.isFinite), `${what} has a number that is not finite`);

@@ -3,7 +3,7 @@
 import { at, constraint, has, joinText, len } from "./constraint_table.ts";
 import { matches, prod, quote, range, sum } from "./constraint_table.ts";
 import type { Constraint, RecordSet } from "./constraint_table.ts";
-import { ALIGN, LAYOUT_WORDS, UNIFORM_BYTES } from "./schema.ts";
+import { ALIGNMENT_BYTES, LAYOUT_WORDS, UNIFORM_BYTES } from "./schema.ts";
 import type { Carry, FieldMap, Input, Layer, LayerPair, Pass, PlanHeader, Program, Section, Texture, TokenGrid, Value, Weight } from "./schema.ts";
 
 const MAX_POSITIONS = (2 ** 28);
@@ -240,8 +240,8 @@ export const CONSTRAINTS: readonly Constraint<HeaderIndex>[] = [
     (f, _k, step) => ((at(step.viewport, 0) <= at(f.textures, step.output).width) && (at(step.viewport, 1) <= at(f.textures, step.output).height)),
     (f, it, step) => `${it} draws outside its output: a viewport of ${joinText(step.viewport, "×")} in a texture of ${at(f.textures, step.output).width}×${at(f.textures, step.output).height}`), 
   constraint(ALL_PASSES,
-    (f, _k, step) => ((step.uniforms >= 0) && ((step.uniforms % ALIGN) === 0) && ((step.uniforms + UNIFORM_BYTES) <= f.header.uniform_bytes)),
-    (f, it, step) => `${it} has its uniforms at ${step.uniforms} of ${f.header.uniform_bytes}; expected ${UNIFORM_BYTES} bytes at a multiple of ${ALIGN}`), 
+    (f, _k, step) => ((step.uniforms >= 0) && ((step.uniforms % ALIGNMENT_BYTES) === 0) && ((step.uniforms + UNIFORM_BYTES) <= f.header.uniform_bytes)),
+    (f, it, step) => `${it} has its uniforms at ${step.uniforms} of ${f.header.uniform_bytes}; expected ${UNIFORM_BYTES} bytes at a multiple of ${ALIGNMENT_BYTES}`), 
   constraint(ALL_PASSES,
     (_f, _k, step) => (step.cost >= 0),
     (_f, it, step) => `${it} costs ${step.cost}; expected at least 0`), 

@@ -1,8 +1,8 @@
 // Keys of values derived from a Plan's by edits: before a value's edits, without edits, the difference, and previews.
 import type { Edit } from "./edits.ts";
-import { DERIVED } from "./schema.ts";
+import { DERIVED_KEY_SEPARATOR } from "./schema.ts";
 
-const deriveKey = (kind: string, key: string): string => `${kind}${DERIVED}${key}`;
+const deriveKey = (kind: string, key: string): string => `${kind}${DERIVED_KEY_SEPARATOR}${key}`;
 
 /** The value before its own edits, but after those of earlier values. */
 export const beforeEditsKey = (key: string): string => deriveKey("before", key);
@@ -19,8 +19,8 @@ export const previewKey = (previewId: number | string): string =>
 
 /** Split a key into the kind of derived value ("" for the value itself) and the key of the Plan's value. */
 export function splitKey(key: string): readonly [what: string, key: string] {
-  const at = key.indexOf(DERIVED);
-  return at < 0 ? ["", key] : [key.slice(0, at), key.slice(at + DERIVED.length)];
+  const at = key.indexOf(DERIVED_KEY_SEPARATOR);
+  return at < 0 ? ["", key] : [key.slice(0, at), key.slice(at + DERIVED_KEY_SEPARATOR.length)];
 }
 
 /**

@@ -3,16 +3,16 @@
 import bend from "../../../src/nbglcnn/ops/shaders/bend.glsl";
 import prelude from "../../../src/nbglcnn/ops/shaders/prelude.glsl";
 import {
-  CONSTANTS,
-  CUSTOM,
+  CUSTOM_GLSL_TEMPLATE,
   type Edit,
-  NUMBERS,
-  RESHAPED,
-  SAMPLERS,
-  SLOTS,
-  TABLE_WIDTH,
-  TEXTS,
+  GLSL_INSERTS,
+  MAX_TABLE_WIDTH,
+  RESHAPED_SHADER_CONSTANTS,
+  SAMPLER_NAMES,
+  SHADER_CONSTANTS,
+  TRANSFORM_NUMBERS,
   TRANSFORMS,
+  UNIFORM_SLOTS,
 } from "./edits.ts";
 import type { ProgramSource } from "./program_source.ts";
 import { type Texture, UNIFORM_BYTES } from "./schema.ts";
@@ -34,10 +34,10 @@ const UNLIMITED_SIDE = 2 ** 24;
 /** bend.glsl with the source of all transforms. */
 const BEND_GLSL = bend
   .split("\n")
-  .map((line) => TEXTS[line] ?? line)
+  .map((line) => GLSL_INSERTS[line] ?? line)
   .join("\n");
 
-const BEND_SLOTS = uniformSlots(SLOTS);
+const BEND_SLOTS = uniformSlots(UNIFORM_SLOTS);
 
 /** By the parameters of `bendProgram`: a slider requests the same program many times a second. */
 const programCache = new Map<string, ProgramSource>();
@@ -67,19 +67,19 @@ function buildProgram(
 ): ProgramSource {
   const constants = {
     LAYERS: textureLayerCount,
-    ...CONSTANTS,
-    ...(reshaped ? RESHAPED : {}),
+    ...SHADER_CONSTANTS,
+    ...(reshaped ? RESHAPED_SHADER_CONSTANTS : {}),
     ...(customEdit ? { CUSTOM: 1 } : {}),
-    ...NUMBERS,
+    ...TRANSFORM_NUMBERS,
     ...(transform === undefined
       ? {}
-      : { TRANSFORM: NUMBERS[transform.toUpperCase()], ONE_CHANNEL: -1 }),
+      : { TRANSFORM: TRANSFORM_NUMBERS[transform.toUpperCase()], ONE_CHANNEL: -1 }),
   };
   const source = [
     ...Object.entries(constants).map(([name, value]) => `#define ${name} ${value}`),
     BEND_SLOTS.macros,
     prelude,
-    ...SAMPLERS.map((name) => `uniform sampler2DArray ${name};`),
+    ...SAMPLER_NAMES.map((name) => `uniform sampler2DArray ${name};`),
     ...Array.from(
       { length: textureLayerCount },
       (_, k) => `layout(location = ${k}) out vec4 o${k};`,
@@ -91,7 +91,7 @@ function buildProgram(
   return {
     name,
     source,
-    samplers: SAMPLERS,
+    samplers: SAMPLER_NAMES,
     ...(customEdit ? { errorLinesSource: customEdit.source } : {}),
   };
 }
@@ -101,7 +101,10 @@ function customGlslFunction({ source, parameter_names }: Edit): string {
     (name, k) => `  float ${name} = u_parameters(${k >> 2}).${"xyzw"[k & 3]};\n`,
   );
   // Pass functions, because the source may contain `replace` patterns.
-  return CUSTOM.replace("PARAMETERS", () => lines.join("")).replace("SOURCE", () => source);
+  return CUSTOM_GLSL_TEMPLATE.replace("PARAMETERS", () => lines.join("")).replace(
+    "SOURCE",
+    () => source,
+  );
 }
 
 const findTransform = (transform: string) => TRANSFORMS.find(({ name }) => name === transform);
@@ -150,7 +153,7 @@ export function writeBendUniforms(
     return [x, y, z, w] as const;
   };
   const slotWords = BEND_SLOTS.fill({
-    transform: NUMBERS[transform.toUpperCase()] ?? 0,
+    transform: TRANSFORM_NUMBERS[transform.toUpperCase()] ?? 0,
     stage: passIndex,
     one_channel: channel,
     one_example: image,
@@ -205,7 +208,7 @@ export function bendCost({ output, transform, parameters, singleMap }: BendUnifo
 }
 
 const textureSizeOf = (texels: number): TextureSize => {
-  const width = Math.min(Math.max(1, texels), TABLE_WIDTH);
+  const width = Math.min(Math.max(1, texels), MAX_TABLE_WIDTH);
   return { width, height: Math.max(1, Math.ceil(texels / width)), layers: 1 };
 };
 

@@ -4,7 +4,7 @@ import { checkPlan } from "./check_plan.ts";
 import { crc32 } from "./crc32.ts";
 import { PlanError } from "./runtime.ts";
 import {
-  ALIGN,
+  ALIGNMENT_BYTES,
   type Kind,
   MAGIC,
   type PlanHeader,
@@ -172,5 +172,5 @@ export function checkRecordType(value: unknown, kind: Kind, path: string, record
 }
 
 function alignUp(size: number): number {
-  return Math.ceil(size / ALIGN) * ALIGN;
+  return Math.ceil(size / ALIGNMENT_BYTES) * ALIGNMENT_BYTES;
 }

@@ -3,13 +3,13 @@
 
 export const VERSION = 15;
 export const MAGIC = "NBGLCNN2";
-export const ALIGN = 256;
+export const ALIGNMENT_BYTES = 256;
 export const UNIFORM_BYTES = 512;
 export const TEXEL_BYTES = {"rgba32f": 16, "rgba16f": 8};
-export const CLIPPED = 0.00196078431372549;
+export const CLIPPED_FRACTION = 0.00196078431372549;
 export const LAYOUT_WORDS = 16;
 export const NOT_EDITABLE = -2;
-export const DERIVED = "\u0000derived\u0000";
+export const DERIVED_KEY_SEPARATOR = "\u0000derived\u0000";
 export const IMAGE_RANGES = [[0.0, 1.0], [-1.0, 1.0], [0.0, 255.0]] as const;
 
 /**

@@ -1,12 +1,12 @@
 // The colours that numbers are drawn in.
 import { type Signal, signal } from "@preact/signals";
-import type { COLOR_RANGES } from "../messages.ts";
+import type { COLOR_RANGE_MODES } from "../messages.ts";
 import type { ColorMapName } from "../plan/runtime.ts";
 
 /**
  * The source of the colour map's limits: each channel, the whole layer, or the layer's limits when "fixed" was chosen.
  */
-export type RangeMode = (typeof COLOR_RANGES)[number];
+export type RangeMode = (typeof COLOR_RANGE_MODES)[number];
 /** The smallest and largest value of a layer's colour range. */
 export interface ColorLimits {
   readonly low: number;

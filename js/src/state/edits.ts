@@ -1,6 +1,6 @@
 // The edits (bends, injected and frozen values) and their undo history; the same as features/edits/store.py in Python.
 import { batch, computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
-import { MOST_STEPS } from "../messages.ts";
+import { MAX_UNDO_STEPS } from "../messages.ts";
 import { type Edit, RECORDS } from "../plan/edits.ts";
 
 /** The edits at one time, and the number of weight edits applied. */
@@ -70,7 +70,7 @@ export function setEdits(state: EditState, edits: readonly Edit[], undoStep = ""
   const joins = undoStep !== "" && undoStep === last && JSON.stringify(before) === lastResult;
   lastUndoSteps.set(state.currentEdits, [undoStep, JSON.stringify(after)]);
   batch(() => {
-    if (!joins) state.undoStack.value = [...state.undoStack.peek(), before].slice(-MOST_STEPS);
+    if (!joins) state.undoStack.value = [...state.undoStack.peek(), before].slice(-MAX_UNDO_STEPS);
     state.redoStack.value = [];
     state.currentEdits.value = after;
   });

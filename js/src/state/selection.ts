@@ -1,6 +1,6 @@
 // The user's selection: tab, layer, channels, pixel and example.
 import { type Signal, signal } from "@preact/signals";
-import type { HoverTarget, VIEWS } from "../messages.ts";
+import type { HoverTarget, VIEW_NAMES } from "../messages.ts";
 
 /** A layer by name, and a channel if one was selected. */
 export interface Selection {
@@ -11,7 +11,7 @@ export interface Selection {
 /** The section of the Layer tab. */
 export type LayerSection = "maps" | "filters" | "explain" | "bend";
 /** A tab; Python's view names are tabs too, except for the sections of the Layer tab. */
-export type TabName = Exclude<(typeof VIEWS)[number], LayerSection> | "layer";
+export type TabName = Exclude<(typeof VIEW_NAMES)[number], LayerSection> | "layer";
 
 /** A pixel in maps of this size. */
 export interface Pixel {

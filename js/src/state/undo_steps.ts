@@ -1,5 +1,5 @@
 // Grouping of changes for undo: all of a drag, however long, and key presses and wheel events less than a second apart.
-import { ONE_STEP_MS } from "../messages.ts";
+import { UNDO_COALESCE_MS } from "../messages.ts";
 
 /** A unique step name; random, so that names also differ between pages. */
 export const newUndoStepName = (): string => `step ${Math.random()}`;
@@ -21,7 +21,7 @@ export function createUndoStepper(): UndoStepper {
   return {
     currentStep() {
       const now = performance.now();
-      if (!held && now - last >= ONE_STEP_MS) step = newUndoStepName();
+      if (!held && now - last >= UNDO_COALESCE_MS) step = newUndoStepName();
       last = now;
       return step;
     },

@@ -1,6 +1,6 @@
 // All channels of a layer: maps with their number and mean, in the chosen order, 256 per page.
 
-import { MAX_COMPARED } from "../messages.ts";
+import { MAX_COMPARED_CHANNELS } from "../messages.ts";
 import { channelPictureSize } from "../network/display_kind.ts";
 import {
   formatCount,
@@ -124,7 +124,7 @@ function ChannelFrame(props: {
     const known = before?.layer === layer ? before.channels : [selectedChannel ?? channel];
     const others = known.filter((one) => one !== channel);
     const channels =
-      others.length < known.length ? others : [...known, channel].slice(-MAX_COMPARED);
+      others.length < known.length ? others : [...known, channel].slice(-MAX_COMPARED_CHANNELS);
     state.comparedChannels.value = channels.length > 1 ? { layer, channels } : null;
     const now = channels.includes(selectedChannel ?? -1)
       ? selectedChannel

@@ -1,7 +1,7 @@
 // Colour maps outside WebGL: for legends, and for kernels painted by the CPU.
 
 import { colorMapTexels, colorMapTextureLayer, toLinear } from "../pictures/colormaps.ts";
-import { MAP_TEXELS } from "../pictures/colortables.ts";
+import { COLORMAP_TEXEL_COUNT } from "../pictures/colortables.ts";
 import type { ColorMapName, Theme } from "../plan/runtime.ts";
 
 type Rgb = readonly [number, number, number];
@@ -12,9 +12,10 @@ let texels: Uint8Array | null = null;
 export function colorTable(colorMap: ColorMapName, theme: Theme): (place: number) => Rgb {
   texels ??= colorMapTexels();
   const all = texels;
-  const start = colorMapTextureLayer(colorMap, theme) * MAP_TEXELS;
+  const start = colorMapTextureLayer(colorMap, theme) * COLORMAP_TEXEL_COUNT;
   // Zero is at texel 256 of the signed map; both ends are 255 texels away.
-  const [low, steps] = colorMap === "signed" ? [1, MAP_TEXELS - 2] : [0, MAP_TEXELS - 1];
+  const [low, steps] =
+    colorMap === "signed" ? [1, COLORMAP_TEXEL_COUNT - 2] : [0, COLORMAP_TEXEL_COUNT - 1];
   return (place) => {
     const at = (start + low + Math.round(Math.min(1, Math.max(0, place)) * steps)) * 4;
     return [all[at] ?? 0, all[at + 1] ?? 0, all[at + 2] ?? 0];

@@ -2,7 +2,7 @@
 // at once.
 
 import { colorMapTexels } from "../pictures/colormaps.ts";
-import { MAP_TEXELS } from "../pictures/colortables.ts";
+import { COLORMAP_TEXEL_COUNT } from "../pictures/colortables.ts";
 import type { Atlas } from "../pictures/mosaic.ts";
 import type { CanvasTransfer } from "../plan/runtime.ts";
 import { type PlanHeader, TEXEL_BYTES, UNIFORM_BYTES } from "../plan/schema.ts";
@@ -70,7 +70,11 @@ export class CanvasDisplay {
     });
     const texels = colorMapTexels();
     this.colorMapBytes = texels.byteLength;
-    const size = { width: MAP_TEXELS, height: 1, layers: texels.length / MAP_TEXELS / 4 };
+    const size = {
+      width: COLORMAP_TEXEL_COUNT,
+      height: 1,
+      layers: texels.length / COLORMAP_TEXEL_COUNT / 4,
+    };
     this.colorMaps = resources.createTexture(size, "rgba8");
     gl.texSubImage3D(
       gl.TEXTURE_2D_ARRAY, 0, 0, 0, 0, size.width, 1, size.layers, gl.RGBA, gl.UNSIGNED_BYTE, texels,

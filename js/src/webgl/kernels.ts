@@ -147,7 +147,8 @@ function pictureKernel(
   const samplers = ["x0", "table", "maps", "ranges"];
   return {
     ...createKernel("display", samplers, slots, constants, display, reading, fragmentGlsl),
-    vertexSource: createKernel("display", ["ranges"], slots, { VERTEX: 1 }, display, picture).source,
+    vertexSource: createKernel("display", ["ranges"], slots, { VERTEX: 1 }, display, picture)
+      .source,
   };
 }
 /**

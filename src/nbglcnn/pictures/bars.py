@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from nbglcnn.pictures.colors import BACKGROUND, MAGENTA, Theme
+from nbglcnn.pictures.colors import BACKGROUND, NON_FINITE_COLOR, Theme
 from nbglcnn.plan.layers import Bounds
 
 TEXT_COLORS = {"light": (33, 33, 33), "dark": (232, 232, 232)}
@@ -77,7 +77,7 @@ def draw_bars(
         at = (left - 5 - pen.textlength(label, font), top)
         pen.text(at, label, fill=SECONDARY_TEXT_COLORS[theme], font=font)
         if not np.isfinite(value):
-            pen.rectangle((left, top + 1, width - 1, top + BAR_HEIGHT - 3), fill=MAGENTA)
+            pen.rectangle((left, top + 1, width - 1, top + BAR_HEIGHT - 3), fill=NON_FINITE_COLOR)
             continue
         end = zero + (room - 1) * max(-1.0, min(1.0, value / (limit or 1.0)))
         ink = POSITIVE_BAR_COLORS[theme] if value >= 0 else NEGATIVE_BAR_COLORS[theme]

@@ -1,7 +1,8 @@
 """Colour maps and class colours, shared by the page and pictures from Python.
 
-A colour map is a row of MAP_TEXELS colours. Viridis and magma are matplotlib's (by Stéfan van der
-Walt and Nathaniel Smith, CC0), cividis is by Jamie Nuñez, Christopher Anderton and Ryan Renslow.
+A colour map is a row of COLORMAP_TEXEL_COUNT colours. Viridis and magma are matplotlib's (by Stéfan
+van der Walt and Nathaniel Smith, CC0), cividis is by Jamie Nuñez, Christopher Anderton and Ryan
+Renslow.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Pixels = npt.NDArray[np.uint8]
 COLORMAPS = ("signed", "viridis", "cividis", "magma", "grey")
 # The stops of the signed colour map by theme, evenly spaced in linear light: from the most negative
 # value, through zero, which has the page's background colour, to the most positive value.
-SIGNED = {
+SIGNED_STOPS = {
     "light": "#6b2b00 #c0560c #f09a4a #fbd9b3 #ffffff #c3ddf3 #6fa8d8 #2a6cb0 #0b2f63",
     "dark": "#ffd093 #f2953a #a8570c #4a290b #0f1216 #123a63 #216bab #4fa3ec #b5dcff",
 }
@@ -30,9 +31,9 @@ CLASS_COLORS = (
     "#8c8c8c #1f77b4 #e8720c #2ca02c #d62728 #8c6bb1 #7f5539 #17becf #bcbd22 #3f3fbf "
     "#00806a #ffb84d #8fce5a #5aa9e6 #b5562b #5c6f7b #d8c99b #c06a6a #4d8f3a #2f4b7c"
 )
-MAP_TEXELS = 512
-ZERO_TEXEL = 256  # the signed map's texel for zero, 255 texels from both ends
-MAGENTA = (255, 0, 255)  # for NaN and infinities
+COLORMAP_TEXEL_COUNT = 512
+SIGNED_ZERO_TEXEL = 256  # the signed map's texel for zero, 255 texels from both ends
+NON_FINITE_COLOR = (255, 0, 255)  # for NaN and infinities
 BACKGROUND = {"light": "#ffffff", "dark": "#1c1d1f"}  # of the page, outside a host
 
 # 256 colours each, six hexadecimal digits per colour, from low to high.
@@ -106,15 +107,15 @@ def parse_colors(text: str) -> npt.NDArray[np.float64]:
 
 @cache
 def colormap_texels(colormap: Colormap, theme: Theme) -> Pixels:
-    """Return a colour map as MAP_TEXELS×3 bytes; "signed" depends on the theme."""
-    k = np.arange(MAP_TEXELS)
+    """Return a colour map as COLORMAP_TEXEL_COUNT×3 bytes; "signed" depends on the theme."""
+    k = np.arange(COLORMAP_TEXEL_COUNT)
     if colormap == "signed":
-        at = np.maximum(-1, (k - ZERO_TEXEL) / (ZERO_TEXEL - 1)) / 2 + 0.5
-        return _to_bytes(interpolate_linear(parse_colors(SIGNED[theme]), at))
+        at = np.maximum(-1, (k - SIGNED_ZERO_TEXEL) / (SIGNED_ZERO_TEXEL - 1)) / 2 + 0.5
+        return _to_bytes(interpolate_linear(parse_colors(SIGNED_STOPS[theme]), at))
     if colormap == "grey":
-        return _to_bytes(np.repeat(k[:, None] / (MAP_TEXELS - 1) * 255, 3, axis=1))
+        return _to_bytes(np.repeat(k[:, None] / (COLORMAP_TEXEL_COUNT - 1) * 255, 3, axis=1))
     table = np.frombuffer(bytes.fromhex(SEQUENTIAL_COLORMAPS[colormap]), np.uint8).reshape(-1, 3)
-    return table[np.minimum(len(table) - 1, k * len(table) // (MAP_TEXELS - 1))]
+    return table[np.minimum(len(table) - 1, k * len(table) // (COLORMAP_TEXEL_COUNT - 1))]
 
 
 @cache

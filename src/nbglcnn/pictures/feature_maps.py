@@ -18,7 +18,7 @@ from nbglcnn.graph import Array
 from nbglcnn.pictures.bars import draw_bars, draw_number
 from nbglcnn.pictures.colors import (
     BACKGROUND,
-    MAGENTA,
+    NON_FINITE_COLOR,
     Colormap,
     Pixels,
     Theme,
@@ -340,7 +340,7 @@ def mark_non_finite(pixels: Pixels, values: Floats | npt.NDArray[np.float64], sc
         return pixels
     pixels = pixels.copy()
     wrong = enlarge(~np.isfinite(values), scale)
-    pixels[wrong] = MAGENTA
+    pixels[wrong] = NON_FINITE_COLOR
     y, x = np.indices(wrong.shape)
     pixels[enlarge(np.isnan(values), scale) & ((x + y) % 3 == 2)] = BLACK
     return pixels

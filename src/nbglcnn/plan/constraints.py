@@ -37,7 +37,7 @@ PictureLayout = Literal["NCHW", "NHWC"]
 
 # The alignment in bytes of every blob in the file and of each pass's uniforms: WebGL 2's largest
 # offset alignment.
-ALIGN = 256
+ALIGNMENT_BYTES = 256
 UNIFORM_BYTES = 512  # bytes of one pass's uniform block, as ops/shaders/prelude.glsl declares it
 LAYOUT_WORDS = 16
 MAX_POSITIONS = 2**28  # per field map, which numbers them all: a longer signal would take seconds
@@ -389,12 +389,12 @@ CONSTRAINTS = (
         ALL_PASSES,
         lambda f, k, step: (
             step.uniforms >= 0
-            and step.uniforms % ALIGN == 0
+            and step.uniforms % ALIGNMENT_BYTES == 0
             and step.uniforms + UNIFORM_BYTES <= f.header.uniform_bytes
         ),
         lambda f, it, step: (
             f"{it} has its uniforms at {step.uniforms} of {f.header.uniform_bytes}; expected "
-            f"{UNIFORM_BYTES} bytes at a multiple of {ALIGN}"
+            f"{UNIFORM_BYTES} bytes at a multiple of {ALIGNMENT_BYTES}"
         ),
     ),
     Constraint(

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nbglcnn.errors import ModelError
-from nbglcnn.plan.constraints import ALIGN as ALIGN
+from nbglcnn.plan.constraints import ALIGNMENT_BYTES as ALIGNMENT_BYTES
 from nbglcnn.plan.constraints import UNIFORM_BYTES as UNIFORM_BYTES
 from nbglcnn.plan.file_checks import MAGIC as MAGIC
 from nbglcnn.plan.file_checks import checksum, first_problem, read_header
@@ -591,7 +591,7 @@ def blob_name(recipe: PackingRecipe, blob: Float32) -> str:
 
 
 def _align_up(size: int) -> int:
-    return -(-size // ALIGN) * ALIGN
+    return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 
 def pack_file(plan: Plan, blobs: Mapping[str, Float32]) -> bytes:

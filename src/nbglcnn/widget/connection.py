@@ -187,7 +187,7 @@ class Connection:
         The manifest stays the old one: a page that sends Hello later needs a new one.
         """
         data = np.concatenate([patch.data.reshape(-1) for patch in patches], dtype=np.float32)
-        if data.nbytes > protocol.CHUNK:
+        if data.nbytes > protocol.CHUNK_BYTES:
             return False
         rectangles = tuple((p.texture, p.layer, *p.rectangle) for p in patches)
         with self._lock:

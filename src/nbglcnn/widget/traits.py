@@ -11,7 +11,7 @@ from traitlets import TraitError
 
 from nbglcnn.errors import suggest_names
 from nbglcnn.plan.schema import Plan, Value
-from nbglcnn.protocol import MAX_COMPARED, VIEWS, HoverTarget
+from nbglcnn.protocol import MAX_COMPARED_CHANNELS, VIEW_NAMES, HoverTarget
 from nbglcnn.widget.connection import Page
 
 # The traits that a page may set.
@@ -93,7 +93,7 @@ def validate_view(
         raise TraitError(why)
     is_available = dict.fromkeys(("compare", "train", "teach"), False)
     is_available |= {one: why == "" for one, why in feature_views.items()}
-    known = [one for one in VIEWS if is_available.get(one, True)]
+    known = [one for one in VIEW_NAMES if is_available.get(one, True)]
     if name not in known:
         raise TraitError(f"unknown view {name!r}; expected one of {', '.join(known)}")
     whole = {"name": name, "layer": layer, "channels": list(channels), "pixel": pixel}
@@ -110,10 +110,10 @@ def validate_view(
     wrong = [c for c in channels if not isinstance(c, int) or not 0 <= c < count]
     if wrong:
         raise TraitError(f"{layer} has channels 0 to {count - 1}, not {wrong[0]!r}")
-    if len(channels) > MAX_COMPARED:
+    if len(channels) > MAX_COMPARED_CHANNELS:
         raise TraitError(
-            f"at most {MAX_COMPARED} channels can be compared, not {len(channels)}; the grid "
-            "shows all of a layer's channels"
+            f"at most {MAX_COMPARED_CHANNELS} channels can be compared, not {len(channels)}; the "
+            "grid shows all of a layer's channels"
         )
     if pixel is not None:
         y, x = pixel

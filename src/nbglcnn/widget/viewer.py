@@ -45,7 +45,7 @@ from nbglcnn.notebook.message_receivers import receivers_by_comm_id
 from nbglcnn.pictures import feature_maps
 from nbglcnn.pictures.colors import COLORMAPS
 from nbglcnn.plan.schema import Layers, Patch, Precision, Target
-from nbglcnn.protocol import COLOR_RANGES, DEFAULT_VIEW, VIEWER_MESSAGES
+from nbglcnn.protocol import COLOR_RANGE_MODES, DEFAULT_VIEW, VIEWER_MESSAGES
 from nbglcnn.report import Match, Report
 from nbglcnn.transforms import Transform
 from nbglcnn.widget import frontend
@@ -180,7 +180,7 @@ class Viewer(anywidget.AnyWidget):
     example = traitlets.Int(0, min=0).tag(sync=True)
     selected = traitlets.Dict(default_value=None, allow_none=True).tag(sync=True)
     colormap = traitlets.Enum(COLORMAPS, "signed").tag(sync=True)
-    color_range = traitlets.Enum(COLOR_RANGES, "layer").tag(sync=True)
+    color_range = traitlets.Enum(COLOR_RANGE_MODES, "layer").tag(sync=True)
     image_ranges: traitlets.Dict[str, Any] = traitlets.Dict().tag(sync=True)
     symmetric = traitlets.Bool(False).tag(sync=True)
     presenting = traitlets.Bool(False).tag(sync=True)

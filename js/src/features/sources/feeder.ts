@@ -2,7 +2,7 @@
 // reads.
 import { beforeEditsKey } from "../../plan/derived_values.ts";
 import type { ViewerHost } from "../feature.ts";
-import { OF_ONE_PAGE, type Source } from "./records.ts";
+import { PAGE_LOCAL_KINDS, type Source } from "./records.ts";
 import type { Feeder } from "./state.ts";
 
 export class InputFeeder implements Feeder {
@@ -63,7 +63,7 @@ export class InputFeeder implements Feeder {
   isAwaitingInput(sourceNumber: number): boolean {
     const { source, inputOverride, sourceStatus } = this.host.state;
     const { kind } = source.peek() ?? { kind: "" };
-    if (kind === "" || OF_ONE_PAGE.includes(kind)) return false;
+    if (kind === "" || PAGE_LOCAL_KINDS.includes(kind)) return false;
     return (
       this.sourceNumberOf(inputOverride.peek()) < sourceNumber &&
       sourceStatus.peek().phase !== "failed"

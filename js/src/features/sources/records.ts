@@ -114,6 +114,6 @@ export const DEFAULTS: { readonly [K in SourceKindName]: SourceOf<K> } = {
   latent: {"kind": "latent", "input": "", "owner": "", "data": "", "count": 0, "block_size": 0, "dtype": "uint8", "labels": "", "classes": "", "items": "", "code": [], "folder": ""},
 };
 /** Kinds whose pictures exist in one page alone: it feeds the others through Python. */
-export const OF_ONE_PAGE: readonly string[] = ["webcam", "video", "picture", "drawing"];
+export const PAGE_LOCAL_KINDS: readonly string[] = ["webcam", "video", "picture", "drawing"];
 /** Fields that name Python's blobs and say how they are cut: no page changes them. */
 export const BLOB_FIELDS: readonly string[] = ["data", "count", "block_size", "dtype", "labels", "classes", "items"];

@@ -4,7 +4,7 @@ import type { Input } from "../../plan/schema.ts";
 import type { ViewerState } from "../../state.ts";
 import type { InputSlot, SourceInstance } from "./input_slot.ts";
 import { prefersReducedMotion } from "./local_sources.ts";
-import { BLOB_FIELDS, OF_ONE_PAGE, type Source } from "./records.ts";
+import { BLOB_FIELDS, PAGE_LOCAL_KINDS, type Source } from "./records.ts";
 import { getSourceKind } from "./source_kinds.ts";
 import { type Feeder, SOURCE_OFF, type SourceControls } from "./state.ts";
 import { createStatusReporter } from "./status_reporter.ts";
@@ -31,7 +31,7 @@ const NO_CONTROLS: SourceControls = {
 
 /** Whether another page has the source's pictures. */
 const isOnOtherPage = ({ kind, owner }: Source, { pageId }: Feeder): boolean =>
-  OF_ONE_PAGE.includes(kind) && owner !== "" && owner !== pageId;
+  PAGE_LOCAL_KINDS.includes(kind) && owner !== "" && owner !== pageId;
 
 /** The identity of a run: when it changes, another source instance is opened. */
 function runKey(source: Source, feeder: Feeder, input: Input | undefined): string {

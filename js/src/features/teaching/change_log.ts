@@ -3,7 +3,7 @@
 // this page that Python had not acknowledged by then are reapplied to it.
 import { effect, type ReadonlySignal, signal, untracked } from "@preact/signals";
 import { joinChunks, splitChunks } from "../../binary_chunks.ts";
-import { CHUNK } from "../../messages.ts";
+import { CHUNK_BYTES } from "../../messages.ts";
 import type { ViewerState } from "../../state.ts";
 import { applyChange, EMPTY_LESSON, type Lesson } from "./lesson_changes.ts";
 import type { FeatureVersion, LessonChange, LessonSnapshot } from "./records.ts";
@@ -117,7 +117,7 @@ export function createChangeLog(state: ViewerState, events: ChangeLogEvents): Ch
       show();
       if (send === null) return;
       const { buffer, byteLength } = joinChunks(data);
-      const parts = splitChunks(buffer, CHUNK);
+      const parts = splitChunks(buffer, CHUNK_BYTES);
       const about = {
         type: "lessonupdate",
         page: page(),

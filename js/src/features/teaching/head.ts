@@ -1,6 +1,12 @@
 // The head: multinomial logistic regression. Its optimum is unique, so features/teaching/head.py in Python finds the
 // same one.
-import { GRADIENT, HELD_OUT, LEAST_VARIANCE, MOST_ROUNDS, PENALTY } from "./records.ts";
+import {
+  GRADIENT_TOLERANCE,
+  HELD_OUT_EVERY,
+  MAX_ITERATIONS,
+  MIN_VARIANCE,
+  WEIGHT_PENALTY,
+} from "./records.ts";
 
 /** A linear layer: `weight` (classes, features), row-major, and `bias`. */
 export interface LinearHead {
@@ -47,8 +53,9 @@ export function heldOutMask(labels: readonly number[]): boolean[] {
   const found = labels.map(() => false);
   for (const label of new Set(labels)) {
     const own = labels.flatMap((one, k) => (one === label ? [k] : []));
-    if (own.length < HELD_OUT) return labels.map(() => false);
-    for (const k of own.slice(own.length - Math.floor(own.length / HELD_OUT))) found[k] = true;
+    if (own.length < HELD_OUT_EVERY) return labels.map(() => false);
+    for (const k of own.slice(own.length - Math.floor(own.length / HELD_OUT_EVERY)))
+      found[k] = true;
   }
   return found;
 }
@@ -73,7 +80,7 @@ export async function fitHead(
     for (let f = 0; f < count; f++)
       scale[f] = (scale[f] ?? 0) + share * ((x[f] ?? 0) - (mean[f] ?? 0)) ** 2;
   }
-  const least = (LEAST_VARIANCE * scale.reduce((sum, one) => sum + one, 0)) / count;
+  const least = (MIN_VARIANCE * scale.reduce((sum, one) => sum + one, 0)) / count;
   for (let f = 0; f < count; f++)
     scale[f] = 1 / ((Math.sqrt((scale[f] ?? 0) + least) || 1) * Math.sqrt(count));
   const standardizedFeatures = new Float64Array(features.length * count);
@@ -157,8 +164,8 @@ async function lossAndGradient(
   }
   for (let k = 0; k < weights; k++) {
     const weight = parameters[k] as number;
-    sum += (PENALTY / 2) * weight * weight;
-    gradient[k] = (gradient[k] as number) + PENALTY * weight;
+    sum += (WEIGHT_PENALTY / 2) * weight * weight;
+    gradient[k] = (gradient[k] as number) + WEIGHT_PENALTY * weight;
   }
   return sum;
 }
@@ -170,7 +177,7 @@ async function minimize(fitData: HeadFitData, yieldIfDue: YieldIfDue): Promise<F
   let gradient = new Float64Array(size);
   let value = await lossAndGradient(fitData, at, gradient, yieldIfDue);
   const steps: { s: Float64Array; y: Float64Array; rho: number }[] = [];
-  for (let round = 0; round < MOST_ROUNDS && maxAbs(gradient) > GRADIENT; round++) {
+  for (let round = 0; round < MAX_ITERATIONS && maxAbs(gradient) > GRADIENT_TOLERANCE; round++) {
     const direction = lbfgsDirection(gradient, steps);
     let directionalDerivative = dot(direction, gradient);
     if (!(directionalDerivative < 0)) {

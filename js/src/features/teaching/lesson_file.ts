@@ -3,12 +3,7 @@
 import type { Sample } from "./feature_extraction.ts";
 import type { LinearHead } from "./head.ts";
 import type { Lesson } from "./lesson_changes.ts";
-import {
-  type FeatureVersion,
-  MOST_CLASSES,
-  MOST_EXAMPLES,
-  type TeachingRecord,
-} from "./records.ts";
+import { type FeatureVersion, MAX_CLASSES, MAX_EXAMPLES, type TeachingRecord } from "./records.ts";
 import {
   deserializeMetadata,
   deserializeTensors,
@@ -127,10 +122,10 @@ export function parseLesson(record: TeachingRecord, file: Uint8Array<ArrayBuffer
   const { classes, networks, of, head, told: accuracyCounts = [] } = words;
   if (pictures === undefined || classes === undefined || of === undefined)
     throw new Error(NOT_A_LESSON_TEXT);
-  if (classes.length > MOST_CLASSES)
-    throw new Error(`it has ${classes.length} classes; the limit is ${MOST_CLASSES}`);
-  if (labels.length > MOST_EXAMPLES)
-    throw new Error(`it has ${labels.length} examples; the limit is ${MOST_EXAMPLES}`);
+  if (classes.length > MAX_CLASSES)
+    throw new Error(`it has ${classes.length} classes; the limit is ${MAX_CLASSES}`);
+  if (labels.length > MAX_EXAMPLES)
+    throw new Error(`it has ${labels.length} examples; the limit is ${MAX_EXAMPLES}`);
   const sides = [labels.length, height, width, channels].join("×");
   if (pictures.shape.join("×") !== sides)
     throw new Error(`its pictures are ${pictures.shape.join("×")}; this network needs ${sides}`);

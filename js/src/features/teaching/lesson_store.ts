@@ -21,8 +21,8 @@ import {
   type ClassifierHead,
   type FeatureVersion,
   type LessonChange,
-  MOST_CLASSES,
-  MOST_EXAMPLES,
+  MAX_CLASSES,
+  MAX_EXAMPLES,
 } from "./records.ts";
 
 /** Maximum number of concurrent blob requests. */
@@ -199,8 +199,8 @@ function createLessonStore(state: ViewerState): LessonStore {
   }
 
   function hasRoom(): boolean {
-    const room = lesson.peek().examples.length < MOST_EXAMPLES;
-    if (!room) trouble.value = `The lesson has ${MOST_EXAMPLES} examples, which is the limit.`;
+    const room = lesson.peek().examples.length < MAX_EXAMPLES;
+    if (!room) trouble.value = `The lesson has ${MAX_EXAMPLES} examples, which is the limit.`;
     return room;
   }
 
@@ -314,10 +314,10 @@ function createLessonStore(state: ViewerState): LessonStore {
       const count = (what: LessonChange["kind"]): number =>
         changes.filter((change) => change.kind === what).length;
       if (
-        classes.length + count("class") > MOST_CLASSES ||
-        examples.length + count("example") > MOST_EXAMPLES
+        classes.length + count("class") > MAX_CLASSES ||
+        examples.length + count("example") > MAX_EXAMPLES
       ) {
-        trouble.value = `It can’t be restored: the limit is ${MOST_CLASSES} classes and ${MOST_EXAMPLES} examples.`;
+        trouble.value = `It can’t be restored: the limit is ${MAX_CLASSES} classes and ${MAX_EXAMPLES} examples.`;
         return;
       }
       deleted.value = NO_DELETED_ITEMS;

@@ -2,14 +2,14 @@
 // A teaching in a page, as plain data, and the numbers that decide what a head is.
 import type { Kind } from "../../plan/schema.ts";
 
-export const MOST_CLASSES = 20;
-export const MOST_NAME = 60;
-export const MOST_EXAMPLES = 2000;
-export const HELD_OUT = 5;
-export const PENALTY = 0.001;
-export const LEAST_VARIANCE = 0.0001;
-export const GRADIENT = 1e-09;
-export const MOST_ROUNDS = 500;
+export const MAX_CLASSES = 20;
+export const MAX_NAME_LENGTH = 60;
+export const MAX_EXAMPLES = 2000;
+export const HELD_OUT_EVERY = 5;
+export const WEIGHT_PENALTY = 0.001;
+export const MIN_VARIANCE = 0.0001;
+export const GRADIENT_TOLERANCE = 1e-09;
+export const MAX_ITERATIONS = 500;
 
 /**
  * A teaching as Python sends it to pages, which request a LessonSnapshot when they need one.

@@ -2,7 +2,7 @@
 // features/training/host.py).
 
 import type { Edit } from "../../plan/edits.ts";
-import { type EditMark, MOST_MARKS, ONE_TOUCH } from "./records.ts";
+import { type EditMark, MARK_MERGE_STEPS, MAX_MARKS } from "./records.ts";
 
 /** Add marks for the edits that changed after a step. */
 export function addEditMarks(
@@ -21,10 +21,10 @@ export function addEditMarks(
     const { layer, transform } = (own.get(name) ?? old.get(name)) as Edit;
     const text = `${layer}: ${transform}${how}`;
     const last = found.at(-1);
-    if (how !== undefined && !(last?.text === text && step - last.step < ONE_TOUCH))
+    if (how !== undefined && !(last?.text === text && step - last.step < MARK_MERGE_STEPS))
       found.push({ step, text });
   }
-  return found.length === marks.length ? marks : found.slice(-MOST_MARKS);
+  return found.length === marks.length ? marks : found.slice(-MAX_MARKS);
 }
 
 /** The change of an edit as text; undefined if it is unchanged. */

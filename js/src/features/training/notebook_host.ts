@@ -1,5 +1,5 @@
 // Host of a training loop in a notebook: the engine, blobs from Python, and reports of losses and weights to Python.
-import { CHUNK, type StateChunk, type StepReport } from "../../messages.ts";
+import { CHUNK_BYTES, type StateChunk, type StepReport } from "../../messages.ts";
 import type { PythonLink, ViewerHost } from "../feature.ts";
 import { EngineTrainingHost } from "./engine_host.ts";
 import type { TrainingHost } from "./state.ts";
@@ -7,7 +7,7 @@ import type { TrainingHost } from "./state.ts";
 export class NotebookTrainingHost extends EngineTrainingHost implements TrainingHost {
   readonly pageId: string;
   readonly canRecompile = true;
-  readonly maxChunkBytes = CHUNK;
+  readonly maxChunkBytes = CHUNK_BYTES;
   readonly saveWeights = null;
   readonly blob: ViewerHost["blob"];
   private readonly python: PythonLink;

@@ -3,8 +3,8 @@
 import type { Kind } from "../../plan/schema.ts";
 
 /** Marks that a training keeps, and steps within which changes of one kind get one. */
-export const MOST_MARKS = 100;
-export const ONE_TOUCH = 20;
+export const MAX_MARKS = 100;
+export const MARK_MERGE_STEPS = 20;
 
 /**
  * The state of a training that pages and Python exchange.

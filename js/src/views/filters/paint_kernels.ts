@@ -1,5 +1,5 @@
 // Paints kernels on the CPU: as pixels in a colour map, or as curves. Lengths are canvas pixels.
-import { MAGENTA } from "../../pictures/colortables.ts";
+import { NON_FINITE_COLOR } from "../../pictures/colortables.ts";
 
 type ColorTable = (place: number) => readonly [number, number, number];
 
@@ -26,7 +26,7 @@ export function paintColors(
 ): void {
   for (const [k, value] of weights.entries()) {
     const shade = colorAt(maxAbs > 0 ? 0.5 + (0.5 * value) / maxAbs : 0.5);
-    const color = Number.isFinite(value) ? shade : MAGENTA;
+    const color = Number.isFinite(value) ? shade : NON_FINITE_COLOR;
     const corner = {
       x: left + (k % columns) * pixelSize,
       y: top + Math.floor(k / columns) * pixelSize,
@@ -147,7 +147,7 @@ function paintNonFinite(
   height: number,
   number: number,
 ): void {
-  context.fillStyle = `rgb(${MAGENTA.join(" ")})`;
+  context.fillStyle = `rgb(${NON_FINITE_COLOR.join(" ")})`;
   context.fillRect(left, top, width, height);
   if (!Number.isNaN(number)) return;
   context.fillStyle = `rgb(${BLACK.join(" ")})`;

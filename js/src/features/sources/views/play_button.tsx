@@ -3,7 +3,7 @@ import { useLayoutEffect } from "preact/hooks";
 import type { ViewerState } from "../../../state.ts";
 import { useViews, type Views } from "../../../views/context.ts";
 import { PauseIcon, PlayIcon } from "../../../views/icons.tsx";
-import { OF_ONE_PAGE } from "../records.ts";
+import { PAGE_LOCAL_KINDS } from "../records.ts";
 import { canPlay, sourceKindOfFile } from "../source_kinds.ts";
 import { selectedInput, startFromFile } from "./source_selection.ts";
 
@@ -12,7 +12,7 @@ export function togglePlaying({ source, sourceControls, sourceStatus }: ViewerSt
   const now = source.peek();
   if (now === null || !canPlay(now) || sourceStatus.peek().phase === "elsewhere") return false;
   const off = ["waiting", "failed"].includes(sourceStatus.peek().phase);
-  if (off && !(now.playing && !OF_ONE_PAGE.includes(now.kind))) sourceControls.peek()?.start();
+  if (off && !(now.playing && !PAGE_LOCAL_KINDS.includes(now.kind))) sourceControls.peek()?.start();
   else source.value = { ...now, playing: !now.playing };
   return true;
 }

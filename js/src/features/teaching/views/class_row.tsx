@@ -5,7 +5,7 @@ import { formatPercent } from "../../../number_format.ts";
 import { useViews } from "../../../views/context.ts";
 import { CloseIcon } from "../../../views/icons.tsx";
 import type { LessonStore } from "../lesson_store.ts";
-import { type LessonClass, MOST_NAME, type TeachingRecord } from "../records.ts";
+import { type LessonClass, MAX_NAME_LENGTH, type TeachingRecord } from "../records.ts";
 import { ExampleThumbs } from "./example_thumbs.tsx";
 import { examplesText } from "./teaching_text.ts";
 
@@ -104,7 +104,7 @@ function NameField(props: {
       <input
         type="text"
         value={draft ?? lessonClass.name}
-        maxLength={MOST_NAME}
+        maxLength={MAX_NAME_LENGTH}
         // As wide as its bold text.
         size={Math.ceil(1.1 * text.length) + 1}
         aria-label={`Name of the class ${lessonClass.name}`}

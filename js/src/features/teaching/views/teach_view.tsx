@@ -5,7 +5,7 @@ import type { Network } from "../../../network/network.ts";
 import { formatPlural } from "../../../number_format.ts";
 import { useViews } from "../../../views/context.ts";
 import { type LessonStore, lessonStoreOf } from "../lesson_store.ts";
-import { MOST_CLASSES } from "../records.ts";
+import { MAX_CLASSES } from "../records.ts";
 import { ClassRow } from "./class_row.tsx";
 import { LessonFileButtons } from "./lesson_file_buttons.tsx";
 import { LivePrediction } from "./live_prediction.tsx";
@@ -57,7 +57,7 @@ export function TeachView({ network }: { network: Network }) {
             <button
               type="button"
               class="nbg-button"
-              disabled={classes.length >= MOST_CLASSES}
+              disabled={classes.length >= MAX_CLASSES}
               onClick={() => store.addClass(unusedClassName(classNames))}
             >
               Add class

@@ -1,7 +1,7 @@
 // Predictions for the fixed examples as pictures, classes, or numbers.
 
 import { clippingLimits } from "../../../pictures/clipping.ts";
-import { MAGENTA } from "../../../pictures/colortables.ts";
+import { NON_FINITE_COLOR } from "../../../pictures/colortables.ts";
 import type { Value } from "../../../plan/schema.ts";
 import type { ColorLimits, ImageRangeChoice } from "../../../state/colors.ts";
 import { reduceChannelsOnCpu, summarizeChannels } from "../../../statistics/summary.ts";
@@ -101,8 +101,8 @@ const [BLACK, WHITE] = [
 
 /** The colour of a mark at a pixel, as in webgl/shaders/image.glsl; null between the dots. */
 function markColor(mark: RangeMark, x: number, y: number): readonly number[] | null {
-  if (mark === "nan") return (x + y) % 3 === 2 ? BLACK : MAGENTA;
-  if (mark === "inf") return MAGENTA;
+  if (mark === "nan") return (x + y) % 3 === 2 ? BLACK : NON_FINITE_COLOR;
+  if (mark === "inf") return NON_FINITE_COLOR;
   const isDot = y % 4 === 0 && (x + y / 2) % 4 === 0;
   return mark === null || !isDot ? null : mark === "above" ? BLACK : WHITE;
 }

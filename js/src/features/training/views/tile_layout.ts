@@ -1,6 +1,6 @@
 // Parameters as tiles: one for each kernel of a convolution, one for each row of a matrix, one for a vector.
 import type { Network } from "../../../network/network.ts";
-import { MAGENTA } from "../../../pictures/colortables.ts";
+import { NON_FINITE_COLOR } from "../../../pictures/colortables.ts";
 import type { PlanHeader } from "../../../plan/schema.ts";
 import { type Kernels, kernelStart, kernelsOf } from "../../../views/layer_weights.ts";
 
@@ -181,7 +181,7 @@ export function paintTiles(
       const value = values[(starts[tile] ?? 0) + k] ?? 0;
       const shade = Number.isFinite(value)
         ? colors(maxMagnitude > 0 ? 0.5 + (0.5 * value) / maxMagnitude : 0.5)
-        : MAGENTA;
+        : NON_FINITE_COLOR;
       const [x0, y0] = [left + (k % columns) * cellSize, top + Math.floor(k / columns) * cellSize];
       for (let y = y0; y < y0 + cellSize; y++) {
         for (let x = x0; x < x0 + cellSize; x++) {
