@@ -236,7 +236,7 @@ def reference_outputs(
 
 
 def operator_definitions(model: onnx.ModelProto) -> list[tuple[str, int]]:
-    """The model's operators, each with the set that introduced the version which the model uses."""
+    """The model's operators, each with the opset that introduced the definition in use."""
     opset = model.opset_import[0].version
     schemas = [onnx.defs.get_schema(node.op_type, opset) for node in model.graph.node]
     return [(schema.name, schema.since_version) for schema in schemas]

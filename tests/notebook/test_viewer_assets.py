@@ -22,7 +22,7 @@ MAKE_VIEWER_CELL = "viewer = Viewer(autoencoder(50), pictures(50))"
 COUNT_SENT_BLOBS_CELL = """
 from nbglcnn.widget import frontend
 from nbglcnn.widget.connection import Connection
-sent, known = [], {name: what for what, name in frontend.blob_names().items()}
+sent, known = [], {name: what for what, name in frontend.code_blob_names().items()}
 def counted(self, name, parts=(), send=Connection._send_blob):
     if name in known: sent.append(known[name])
     send(self, name, parts)

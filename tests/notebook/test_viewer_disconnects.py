@@ -123,7 +123,7 @@ class LifecycleBaseline:
 
 @pytest.fixture
 def baseline(notebook: Notebook) -> LifecycleBaseline:
-    notebook.run("keeper = keep_viewer()")
+    notebook.run("keeper = show_persistent_viewer()")
     assert_complete(parse_outcomes(notebook.run("print_outcomes(run_lifecycle())").text)[0])
     session_trace = viewer_histories(notebook)[-1]
     wait_counts_settled(notebook)
@@ -248,7 +248,7 @@ def test_a_kernel_that_goes_after_a_message(
 
 
 def test_a_kernel_that_is_shut_down_is_said(notebook: Notebook) -> None:
-    notebook.run("keeper = keep_viewer()")
+    notebook.run("keeper = show_persistent_viewer()")
     notebook.page.evaluate("() => window.lab.panel().sessionContext.shutdown()")
     disconnected_views(notebook, 1)
     start = "() => window.lab.panel().sessionContext.changeKernel({ name: 'python3' })"

@@ -372,7 +372,7 @@ def limit_texture_size_script(max_side_texels: int) -> str:
         "const { getParameter } = WebGL2RenderingContext.prototype;\n"
         "WebGL2RenderingContext.prototype.getParameter = function (name) {\n"
         f"  return name === this.MAX_TEXTURE_SIZE ? {max_side_texels} : getParameter.call(this, "
-        "name);\n}};"
+        "name);\n};"
     )
 
 

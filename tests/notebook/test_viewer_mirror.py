@@ -110,7 +110,7 @@ def test_the_pages_last_values_are_those_of_the_model(notebook: Notebook) -> Non
 def test_the_page_draws_while_the_loops_own_cell_is_busy(notebook: Notebook, most: int) -> None:
     show_viewer(notebook)
     notebook.run(
-        f"from nbglcnn.features.mirror import frame_sender\nframe_sender.MAX_INLINE_BYTES = {most}"
+        f"from nbglcnn.features.mirror import frame_sender\nframe_sender.MAX_SYNC_PACK_BYTES = {most}"
     )
     canvas = last_view(notebook).locator("canvas[data-maps][data-drawn]").last
     expect(canvas).to_be_visible()
@@ -131,7 +131,7 @@ def test_the_page_draws_while_the_loops_own_cell_is_busy(notebook: Notebook, mos
     assert_equals_model(notebook)
     assert read_json(notebook, "viewer.network.weight_source is not None") is False
     notebook.run(
-        "from nbglcnn.features.mirror import frame_sender\nframe_sender.MAX_INLINE_BYTES = 2**17"
+        "from nbglcnn.features.mirror import frame_sender\nframe_sender.MAX_SYNC_PACK_BYTES = 2**17"
     )
 
 

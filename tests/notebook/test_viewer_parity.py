@@ -171,7 +171,7 @@ def test_equal_examples_that_differ_by_a_bit_after_the_first_check_are_noticed(
     expect(line).to_contain_text("2 of 2 layers match PyTorch")
     notebook.page.evaluate(f"() => {{ {CORRUPT_UPLOADS_SCRIPT} }}")
     at = (
-        "print(viewer._parity.verdict(viewer._connection.active_page, viewer.network.plan)"
+        "print(viewer._parity.find_verdict(viewer._connection.active_page, viewer.network.plan)"
         ".timestamp)"
     )
     first = notebook.evaluate_silently(at)
@@ -185,7 +185,7 @@ def test_a_lost_context_is_followed_by_another_check(notebook: Notebook) -> None
     line = status_line(notebook)
     expect(line).to_contain_text("10 of 10 layers match PyTorch")
     now = (
-        "print(viewer._parity.verdict(viewer._connection.active_page, viewer.network.plan)"
+        "print(viewer._parity.find_verdict(viewer._connection.active_page, viewer.network.plan)"
         ".timestamp)"
     )
     first = notebook.evaluate_silently(now)

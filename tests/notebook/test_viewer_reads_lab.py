@@ -37,7 +37,7 @@ def clear_cells(request: pytest.FixtureRequest) -> Iterator[None]:
     """Keep the first two cells of the shared notebook."""
     yield
     if "notebook" in request.fixturenames:
-        request.getfixturevalue("notebook").clear(2)
+        request.getfixturevalue("notebook").delete_cells(2)
 
 
 def is_read_from_page(value: np.ndarray, pixels: list[np.ndarray]) -> bool:

@@ -197,19 +197,19 @@ def test_a_step_that_gives_nan_names_the_first_layer_that_went_wrong(notebook: N
 ADD_GRADIENT_CELL = """
 from dataclasses import replace
 from nbglcnn.gradients.vjp import add_vjp
-from nbglcnn.graph import Key
+from nbglcnn.graph import ValueKey
 from nbglcnn.lowering.shape_inference import infer_shapes
 from nbglcnn.contribution import Contribution
 
 def add_gradient(graph):
     graph = infer_shapes(graph)
-    of, [given] = graph.key("output").value, graph.inputs
+    of, [given] = graph.key("output").value_name, graph.inputs
     seed = np.zeros(graph.shape(of), np.float32)
     seed[0, 3] = 1
     graph, found = add_vjp(graph, of, [given], seed, section="unit", name="unit")
-    return replace(graph, keys=(*graph.keys, Key("unit.gradient", found[given], "contributed")))
+    return replace(graph, keys=(*graph.keys, ValueKey("unit.gradient", found[given], "contributed")))
 
-viewer.network.contribute("unit", Contribution(add_gradient))
+viewer.network.set_contribution("unit", Contribution(add_gradient))
 viewer.input = given = torch.rand(1, 1, 14, 14)
 """
 
@@ -236,5 +236,5 @@ def test_a_gradient_that_another_feature_adds_follows_the_steps_of_a_training(
     check(right.model)
     notebook.run("training.stop()")
     check(right.model)
-    notebook.run("viewer.network.contribute('unit', None)\nviewer.input = given")
+    notebook.run("viewer.network.set_contribution('unit', None)\nviewer.input = given")
     assert read_json(notebook, "'unit.gradient' in viewer.activations") is False

@@ -114,5 +114,6 @@ def test_the_cell_runs_again_in_mid_training_and_another_viewer_trains_beside(
     assert_equal(first, notebook.read_array("viewer.state_dict()['5.weight'].numpy()"), rtol=0)
     # Then its textures are freed.
     notebook.wait_until(
-        "made[0][0]._connection.active_page.health.bytes == 0", "made[0][0]._connection.active_page"
+        "made[0][0]._connection.active_page.context_health.bytes == 0",
+        "made[0][0]._connection.active_page",
     )

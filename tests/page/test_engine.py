@@ -216,7 +216,9 @@ def test_weights_that_change_in_one_network_stay_in_another(
     changed = copy.deepcopy(model)
     with torch.no_grad():
         changed[0].weight.mul_(-2)
-    new = engine.add_content(nbglcnn.compile(changed, IMAGES))["weights"]  # for the current Plan
+    new = engine.add_content(nbglcnn.compile(changed, IMAGES))[
+        "weightHashes"
+    ]  # for the current Plan
     engine.page.evaluate("a => page.engine.show(a)", content | {"weightHashes": new})
     assert_layers_equal(engine, changed)
     other = engine.add_content(plan, -IMAGES)

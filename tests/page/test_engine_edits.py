@@ -1,4 +1,4 @@
-"""Edits in the page's engine: they survive Plans, contexts and sessions; the last edits win."""
+"""Edits in the page's engine outlive a Plan, a context and a session; the last ones win."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

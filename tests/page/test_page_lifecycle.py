@@ -385,7 +385,7 @@ def test_a_plan_for_a_larger_device_is_refused_by_name(gl: GlPage) -> None:
     large = (msgspec.structs.replace(whole.header.textures[0], width=10**6),)
     with pytest.raises(Exception, match=r"PlanError: this device is too small.*1000000"):
         gl.open(layout_plan(LAYOUTS["odd"], textures=large + whole.header.textures[1:]))
-    assert gl.count_live_objects() == dict.fromkeys(gl.count_alive(), 0)
+    assert gl.count_live_objects() == dict.fromkeys(gl.count_live_objects(), 0)
 
 
 WEBGL_UNAVAILABLE_SCRIPTS = {

@@ -229,7 +229,7 @@ def test_new_initial_contents_begin_the_state_anew(gl: GlPage) -> None:
     [carry] = plan.header.carries
     [name] = [weight.hash for weight in plan.header.weights if weight.texture == carry.target]
     gl.set_weight(session, carry.target, -plan.blobs[name])
-    gl.commit(session)  # no effect: the old contents' step is void
+    gl.commit(session)  # no effect: the state was computed from replaced contents
     assert_equal(gl.read(session, "next"), numpy_step(INPUTS[0], -INITIAL_STATE)["next"])
     assert_equal(gl.read(session, "s"), -INITIAL_STATE)
 

@@ -204,7 +204,7 @@ def test_check_says_of_each_layer_whether_it_can_run() -> None:
 
 
 class InputFarFromZero(nn.Module):
-    """A norm of nearby numbers far from 0: float32 keeps four digits."""
+    """A normalization of numbers near 1000: float32 keeps four digits of their differences."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -7,7 +7,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-# Reads a value in a page: base64 of its float32.
+# Reads a value in a page; returns its float32 bytes in base64.
 READ_VALUE_SCRIPT = """async (key) => {
   const data = await (await window.nbglcnn).read(key);
   const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);

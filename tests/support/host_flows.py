@@ -53,7 +53,7 @@ from nbglcnn import Viewer, transforms
 import timeouts
 from host_cells import PressButton, assert_all_values, assert_bent_output, assert_drawing_input
 from host_cells import assert_input, assert_latent_output, assert_noise_input, assert_page_computes
-from host_cells import assert_picture_input, assert_values, attempt, drop_replies, restore_replies
+from host_cells import assert_picture_input, assert_values, result_or_error, drop_replies, restore_replies
 from viewer_models import autoencoder, pictures
 """
 
@@ -152,7 +152,7 @@ def read_in_callback(host: Host) -> None:
     run_cell(
         host,
         "asked = []\nasking = PressButton(label='ask')\nasking.on_msg(lambda *_: asked.append(\n"
-        "    attempt(lambda: viewer.activations['encoder.4'])))\nasking",
+        "    result_or_error(lambda: viewer.activations['encoder.4'])))\nasking",
     )
     press(host, "ask", "asked")
     run_cell(host, f"assert_values({{'encoder.4': asked[0]}}, {SEED})")
@@ -164,7 +164,7 @@ def read_in_observer(host: Host) -> None:
         host,
         "changed = []\nchanging = PressButton(label='change')\n"
         "def follow(change):\n"
-        f"    changed.append(attempt(lambda: viewer.run(pictures({SEED}) * 4)))\n"
+        f"    changed.append(result_or_error(lambda: viewer.run(pictures({SEED}) * 4)))\n"
         "changing.observe(follow, 'presses')\nchanging",
     )
     press(host, "change", "changed")

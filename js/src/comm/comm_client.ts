@@ -527,7 +527,7 @@ export class CommClient {
     const { plan: planHash, weights: weightHashes, inputs: inputHashes, revision } = manifest;
     const isAsked = this.readReplies.unansweredReads.length > 0;
     const { weightOverrides: now, earlierWeights } = this.state;
-    // Reads return values for the current weights, even while a view shows earlier weights.
+    // A read gets values for the current weights, even while a view shows earlier ones.
     const weightOverrides = (isAsked ? null : earlierWeights.peek()) ?? now.peek();
     this.hasNewWork ||= isAsked && earlierWeights.peek() !== null;
     const content: NetworkContent = {

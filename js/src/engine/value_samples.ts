@@ -2,7 +2,7 @@
 import type { Session, TexelSpan } from "../plan/runtime.ts";
 import type { PlanHeader, Value } from "../plan/schema.ts";
 
-/** Batch size of reads: at least this many values, or an eighth of all. Each batch waits for the device once. */
+/** Samples per batch of reads: an eighth of all, but at least this many. Each batch waits for the device once. */
 const MIN_READ_BATCH = 32;
 const MAX_READ_BATCHES = 8;
 /** Texels per sampled range of an example. */

@@ -225,7 +225,7 @@ export function oneLineLayout(
     );
     if (mosaics.some((one, i) => one === null && stages[i] !== null)) continue;
     const left = endpointSpace(mosaics, endpointCount, room);
-    // The end pictures must be the largest pictures on the line.
+    // At larger scales the end pictures must be as tall as the tallest stage.
     const tallest = tallestHeight(mosaics);
     const wanted =
       scale > 2 * room.pixelRatio ? Math.max(smallest, Math.min(tallest, room.height)) : smallest;

@@ -163,7 +163,7 @@ export class ColorRanges {
       const isDone = slot.sequence === sequence && (smoothing === "slow" || slot.mixFactor === 1);
       if (isSame && (smoothing === "held" || isDone)) return [];
       const mixFactor = isSame && smoothing === "slow" ? 1 - Math.exp(-since / SMOOTHING_MS) : 1;
-      Object.assign(slot, { image, sequence, time: now, mixFactor });
+      Object.assign(slot, { image, sequence, updatedAt: now, mixFactor });
       return [{ value, slot, image, texture, mixFactor }];
     });
     if (some.length === 0) return 0;

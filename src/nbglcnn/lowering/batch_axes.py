@@ -237,7 +237,7 @@ class BatchAxes:
         return _reshape_axis(state, source_shape, shape, self._batch)
 
     def _selects_example(self, node: Node, input_index: int, state: BatchAxis) -> bool:
-        """Whether a node indexes a single example's axis; of several it might take the first."""
+        """Whether a node indexes a batch of one, and would take the first of a larger batch."""
         if input_index or len(state.example_numbers) > 1:
             return False
         rank = len(self._graph.shape(node.inputs[0]))

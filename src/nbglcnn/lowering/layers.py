@@ -249,7 +249,7 @@ def _collect_nodes(
                 for source in reversed(node.inputs)
                 if source
                 and (
-                    source in earlier_values  # also a layer's value folded from parameters
+                    source in earlier_values  # even if it is a folded constant
                     or (one := graph.values.get(source)) is None
                     or not one.is_constant
                 )

@@ -21,7 +21,7 @@ IMAGE_CHANNELS = (1, 3)  # channel counts of an image output or input
 RANGE_PRESERVING_KINDS = frozenset(
     ("same", "moved", "chosen", "max pool", "mean pool", "resampling")
 )
-# Operators with one constant operand, as the right operand.
+# Operators that are affine if one operand is constant; `by` is the constant.
 AFFINE_OPERATORS: Mapping[str, Callable[[float, float], float]] = {
     "Add": lambda x, by: x + by,
     "Sub": lambda x, by: x - by,
@@ -61,8 +61,8 @@ class ValueRanges:
     def range_of(self, key: ValueKey, nchw: tuple[int, int, int, int]) -> p.Bounds:
         """The bounds of a key's value, displayed in the shape `nchw`.
 
-        An image output uses the last layer's bounds, else the preprocessed black and white, else 0
-        and 1. An image input uses the range of its source pictures.
+        An image output uses its own bounds if the network determines them, else black and white of
+        the preprocessed input, else 0 and 1. An image input uses the range of its source pictures.
         """
         image = (
             len(self._graph.shape(key.value_name)) == 4

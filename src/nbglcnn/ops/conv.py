@@ -208,7 +208,7 @@ def _input_and_output(
 
 
 def _read_input(b: Builder, conv: Convolution, block: PixelBlock) -> tuple[Tensor, Node | None]:
-    """The input, or its unary node's own input if the shader can apply that node while reading."""
+    """The tensor to read, and the unary node before it if the shader applies that while reading."""
     name = conv.node.inputs[0]
     input_activation = b.deferred_node(name)
     if input_activation is not None:

@@ -160,7 +160,7 @@ class Connection:
 
     @property
     def usable_pages(self) -> list[Page]:
-        """The pages that can run the network, and rejected ones; most recently heard first."""
+        """Pages without a problem, and rejected ones; the page heard last comes first."""
         pages = [p for p in self.pages.values() if not p.problem or p.is_rejected]
         return sorted(pages, key=lambda page: -page.last_message_at)
 

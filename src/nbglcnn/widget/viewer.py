@@ -985,7 +985,7 @@ class Viewer(anywidget.AnyWidget):
             return ""
         if not verdict.is_wrong or self.plain_kernel_state is False:
             return verdict.describe(network.plan, named=True)
-        # False if the plain kernels were wrong, too.
+        # True at the first switch to plain kernels; False if they were wrong too.
         self.plain_kernel_state = network.plan.header.target.fast_kernels
         network.toggle_fast_kernels()
         self._update_pages()

@@ -301,7 +301,7 @@ def _step_view(
 
 
 def _steps_html(steps: Sequence[Mapping[str, Any]]) -> str:
-    """Return the HTML of the steps' texts, readable without scripts, and of their navigation."""
+    """Return the HTML of the steps' texts and navigation, readable without scripts."""
     if not steps:
         return ""
     texts = "".join(

@@ -200,7 +200,7 @@ def preserve_rng_state(has_drawn: Callable[[], bool]) -> Iterator[None]:
 
 
 def uses_random_numbers(function: Callable[[], Any]) -> bool:
-    """Whether `function` draws from PyTorch's generator, itself and on this thread."""
+    """Whether `function` draws from PyTorch's generator directly, on the calling thread."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 

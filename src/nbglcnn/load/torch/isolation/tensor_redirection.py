@@ -113,7 +113,7 @@ class OriginalModel:
                 self.spans.setdefault(storage, []).append(_MemorySpan(name, tensor.detach()))
 
     def update(self, other: OriginalModel) -> None:
-        """Add the originals of the original, for a copy of a copy."""
+        """Add the originals that another copy knows, since copied models are copied again."""
         self.module_names = {**other.module_names, **self.module_names}
         self.tensor_names = {**other.tensor_names, **self.tensor_names}
         for storage, spans in other.spans.items():
