@@ -40,7 +40,7 @@ def assert_nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
     if "notebook" in request.fixturenames:
         shared = request.getfixturevalue("notebook")
         shared.run("ipywidgets.Widget.close_all()")
-        shared.clear()
+        shared.delete_cells()
 
 
 def test_twenty_viewers_share_one_context_and_closing_them_frees_all(notebook: Notebook) -> None:

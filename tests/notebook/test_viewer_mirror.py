@@ -110,7 +110,8 @@ def test_the_pages_last_values_are_those_of_the_model(notebook: Notebook) -> Non
 def test_the_page_draws_while_the_loops_own_cell_is_busy(notebook: Notebook, most: int) -> None:
     show_viewer(notebook)
     notebook.run(
-        f"from nbglcnn.features.mirror import frame_sender\nframe_sender.MAX_SYNC_PACK_BYTES = {most}"
+        "from nbglcnn.features.mirror import frame_sender\n"
+        f"frame_sender.MAX_SYNC_PACK_BYTES = {most}"
     )
     canvas = last_view(notebook).locator("canvas[data-maps][data-drawn]").last
     expect(canvas).to_be_visible()

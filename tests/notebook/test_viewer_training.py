@@ -207,7 +207,8 @@ def add_gradient(graph):
     seed = np.zeros(graph.shape(of), np.float32)
     seed[0, 3] = 1
     graph, found = add_vjp(graph, of, [given], seed, section="unit", name="unit")
-    return replace(graph, keys=(*graph.keys, ValueKey("unit.gradient", found[given], "contributed")))
+    key = ValueKey("unit.gradient", found[given], "contributed")
+    return replace(graph, keys=(*graph.keys, key))
 
 viewer.network.set_contribution("unit", Contribution(add_gradient))
 viewer.input = given = torch.rand(1, 1, 14, 14)

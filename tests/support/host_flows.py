@@ -53,7 +53,8 @@ from nbglcnn import Viewer, transforms
 import timeouts
 from host_cells import PressButton, assert_all_values, assert_bent_output, assert_drawing_input
 from host_cells import assert_input, assert_latent_output, assert_noise_input, assert_page_computes
-from host_cells import assert_picture_input, assert_values, result_or_error, drop_replies, restore_replies
+from host_cells import assert_picture_input, assert_values, drop_replies, restore_replies
+from host_cells import result_or_error
 from viewer_models import autoencoder, pictures
 """
 
