@@ -94,7 +94,7 @@ def clocked(owner, name, label):
         finally:
             spent[label] = spent.get(label, 0) + time.time() - start
     setattr(owner, name, timed)
-clocked(module, "load_mixed", "load")
+clocked(module, "load_with_fallback", "load")
 clocked(lower, "lower", "lower")
 clocked(module, "pack_file", "pack")
 """
