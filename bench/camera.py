@@ -26,7 +26,7 @@ sys.path += [str(BENCH_FOLDER), str(ROOT / "scripts"), str(ROOT / "tests/support
 from playwright.sync_api import Locator  # noqa: E402
 
 from jupyter_lab import Notebook  # noqa: E402
-from notebooks import notebooks  # noqa: E402
+from notebooks import open_notebooks  # noqa: E402
 from report import CAMERA_FPS, camera_rate_ratio  # noqa: E402
 from screenshots import viewer_cell  # noqa: E402
 
@@ -119,7 +119,7 @@ def page_heap_bytes(notebook: Notebook) -> int:
 def measure_cameras(renderers: Sequence[str], seconds: float = MEASUREMENT_S) -> dict[str, Any]:
     """Measure by renderer and network."""
     found: dict[str, Any] = {}
-    for renderer, notebook in notebooks(renderers, CAMERA_CHROMIUM_FLAGS):
+    for renderer, notebook in open_notebooks(renderers, CAMERA_CHROMIUM_FLAGS):
         notebook.run(PREPARE_CELL)
         rows = found[renderer] = {}
         for name in NETWORKS:

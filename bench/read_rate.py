@@ -23,7 +23,7 @@ ROOT = BENCH_FOLDER.parent
 sys.path += [str(BENCH_FOLDER), str(ROOT / "scripts"), str(ROOT / "tests/support")]
 
 from jupyter_lab import Notebook  # noqa: E402
-from notebooks import notebooks  # noqa: E402
+from notebooks import open_notebooks  # noqa: E402
 
 ROUNDS = 5
 PREPARE_CELL = """
@@ -104,7 +104,7 @@ def measure_network(
 def measure_rates(renderers: Sequence[str], rounds: int = ROUNDS) -> dict[str, Any]:
     """Measure bytes and the seconds of each round, by renderer and network."""
     found: dict[str, Any] = {}
-    for renderer, notebook in notebooks(renderers):
+    for renderer, notebook in open_notebooks(renderers):
         notebook.run(PREPARE_CELL)
         rows = found[renderer] = {}
         for name, network in NETWORKS.items():

@@ -238,7 +238,7 @@ def take_bending(lab: LabServer, page: Page) -> list[Path]:
     pictures = []
     for picture in picture_files_by_theme(notebook, "bending"):
         notebook.wait_settled()
-        cell.get_by_text("bends replayed").wait_for()
+        cell.get_by_text("with bends applied").wait_for()
         cell.locator(".nbglcnn").screenshot(path=picture)
         pictures.append(picture)
     return pictures
@@ -254,7 +254,7 @@ def take_inputs(lab: LabServer, page: Page) -> list[Path]:
     pictures = []
     for picture in picture_files_by_theme(notebook, "inputs"):
         notebook.wait_settled()
-        cell.get_by_text("bends replayed").wait_for()
+        cell.get_by_text("with bends applied").wait_for()
         cell.locator(".nbglcnn").screenshot(path=picture)
         pictures.append(picture)
     return pictures
