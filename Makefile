@@ -52,8 +52,8 @@ sweep:
 	@$(PYTHON) scripts/setup.py --tests
 	$(PYTEST) $(SWEPT) --sweep swiftshader $(ARGS)
 
-# faults put into a copy of the code, one at a time (tests/mutants/): which of them does no test notice? (half an hour;
-# make mutants ARGS="weights" puts in those of one area)
+# faults put into a copy of the code, one at a time (tests/mutants/): which of them does no test notice? (two hours;
+# make mutants ARGS="weights" puts in those of one area, ARGS="--sample 200" so many at random)
 mutants:
 	@$(PYTHON) scripts/setup.py --tests
 	@.venv/bin/python scripts/mutants.py $(ARGS)

@@ -18,6 +18,7 @@ are not judged. A fault also counts as detected if its tests take more than ten 
 from __future__ import annotations
 
 import argparse
+import random
 import re
 import sys
 import tempfile
@@ -247,6 +248,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("words", nargs="*", help="only these areas, or faults with these words")
     parser.add_argument("--jobs", type=int, default=2, help="copies at work (2)")
+    parser.add_argument("--sample", type=int, help="judge this many, drawn at random from them")
+    parser.add_argument("--seed", type=int, default=0, help="of the draw (0)")
     parser.add_argument("--list", action="store_true", help="list the faults and run nothing")
     options = parser.parse_args()
     every = load_faults()
@@ -260,6 +263,8 @@ def main() -> None:
         for fault in every
         if not options.words or any(asked(fault, word) for word in options.words)
     ]
+    if options.sample is not None and options.sample < len(chosen):
+        chosen = random.Random(options.seed).sample(chosen, options.sample)
     if options.list:
         for fault in chosen:
             print(f"{fault.area}: {fault.description} ({fault.file})")
