@@ -201,6 +201,7 @@ def take_tour(lab: LabServer, page: Page) -> list[Path]:
     cell.locator(".nbglcnn").screenshot(path=pictures["layer"])
     cell.get_by_role("button", name="Explain").first.click()
     cell.locator(".nbg-question").wait_for()
+    cell.locator(".nbg-fields canvas").last.scroll_into_view_if_needed()  # drawn once visible
     notebook.wait_settled()
     cell.locator(".nbglcnn").screenshot(path=pictures["explain"])
     compared = viewer_cell(notebook, 3).locator(".nbglcnn")
