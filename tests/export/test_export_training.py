@@ -550,7 +550,9 @@ def test_what_is_no_training_is_refused(tmp_path: Path, train: Any, words: str) 
 
 def test_weights_that_nothing_draws_are_refused(tmp_path: Path) -> None:
     train = {"data": FLOAT_EXAMPLES, "weights": "random"}
-    with pytest.raises(InputError, match=r"the model itself \(UnownedParameter\) has scale but no reset"):
+    with pytest.raises(
+        InputError, match=r"the model itself \(UnownedParameter\) has scale but no reset"
+    ):
         nbglcnn.export_html(
             UnownedParameter().eval(), FLOAT_EXAMPLES[:2], tmp_path / "page.html", train=train
         )

@@ -291,6 +291,18 @@ def test_the_layer_that_computes_across_examples_is_named(batch: int) -> None:
         np.testing.assert_allclose(session.run(x)["2"], right, atol=1e-4)
 
 
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_softmax_over_the_examples_of_an_onnx_file_is_refused_in_pieces(batch: int) -> None:
+    # For a torch module, a run with another batch size shows it, too; a file has no such run.
+    model = model_of([node("Softmax", ["x"], ["y"], axis=0)], {"x": (batch, 4)}, ["y"])
+    x = randn(4, 4)
+    with Session(nbglcnn.compile(model, x[:batch])) as session:
+        with pytest.raises(InputError, match="compile for a batch of 4"):
+            session.run(x)
+        expected = torch.from_numpy(x[:batch]).softmax(0).numpy()
+        np.testing.assert_allclose(session.run(x[:batch])["y"], expected, atol=1e-6)
+
+
 @pytest.mark.parametrize("batch", [1, 3])
 def test_hooks_of_the_user_see_the_batch_that_was_given_and_no_other(batch: int) -> None:
     model = nn.Sequential(nn.Conv2d(4, 4, 3), nn.ReLU()).eval()
