@@ -8,9 +8,8 @@ from typing import Any
 REFERENCE_PEER = "tfjs webgl"
 MAX_ERROR = 1e-5
 DRAWING_LIMIT_MS = 1.5
-PAUSE_BEFORE_CELL_S = (
-    3.0  # between the cell with the imports and the first cell that shows a network
-)
+# Between the cell with the imports and the first cell that shows a network.
+PAUSE_BEFORE_CELL_S = 3.0
 SINGLE_LAYER_PREFIXES = ("conv", "depthwise", "gemm")  # prefixes of the names of single layers
 
 PeerRows = dict[str, Any]  # of one network, by peer

@@ -35,9 +35,8 @@ def viewer(shared_viewer: Viewer) -> Viewer:
     """A Viewer unknown to any page, shared because loading takes longer than most tests."""
     shared_viewer._connection.pages.clear()
     shared_viewer._parity._verdicts.clear()  # its pages have equal names
-    shared_viewer._parity._event_loop = (
-        None  # Playwright's loop, if any, runs only during its calls
-    )
+    # Playwright's loop, if any, runs only during its calls.
+    shared_viewer._parity._event_loop = None
     return shared_viewer
 
 

@@ -33,17 +33,14 @@ PixelBlock = tuple[
 ]  # the images, rows and columns at one texel position, over all layers
 
 MAX_EXACT_INTEGER = 2**24  # float32 represents all integers up to here
-MAX_ROW_TEXELS = (
-    2048  # maximum row width: long rows keep llvmpipe's 64-pixel bins and all cores busy
-)
-MAX_TILES_PER_ROW = (
-    1024  # maximum tiles per row: 4 weight columns per channel group fit 4096 texels
-)
+# Maximum row width: long rows keep llvmpipe's 64-pixel bins and all cores busy.
+MAX_ROW_TEXELS = 2048
+# Maximum tiles per row: 4 weight columns per channel group fit 4096 texels.
+MAX_TILES_PER_ROW = 1024
 # Texels per side of llvmpipe's smallest shaded block, and of a thread's bin.
 SHADE_BLOCK, BIN_TEXELS = (4, 64)
-MULTI_ROW_COST_FACTOR = (
-    1.04  # measured cost factor of a convolution that reads several rows of tiles
-)
+# Measured cost factor of a convolution that reads several rows of tiles.
+MULTI_ROW_COST_FACTOR = 1.04
 
 
 def storage_nchw(shape: tuple[int, ...]) -> NCHW:

@@ -14,12 +14,10 @@ from nbglcnn.tables import Style, table
 # times.
 MIN_SAMPLE_MS = 3.0
 MAX_REPEATS = 64
-MEASUREMENT_ATTEMPTS = (
-    3  # the shortest counts, because other load on the machine only makes times longer
-)
-MAX_MEASUREMENT_ROUNDS = (
-    3  # layers that add up to more than a run were disturbed: they are measured again
-)
+# The shortest counts, because other load on the machine only makes times longer.
+MEASUREMENT_ATTEMPTS = 3
+# Layers that add up to more than a run were disturbed: they are measured again.
+MAX_MEASUREMENT_ROUNDS = 3
 OTHER_PASSES_LABEL = "(the rest)"  # passes that belong to no layer
 
 ClockName = Literal["GPU timer", "wall clock"]

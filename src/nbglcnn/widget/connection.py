@@ -49,12 +49,10 @@ from nbglcnn.protocol import (
 )
 from nbglcnn.widget.asset_manifest import AssetManifest
 
-RESEND_COOLDOWN_S = (
-    0.5  # pages repeat requests while Python is busy: data just sent are not sent again
-)
-CODE_LOAD_TIMEOUT_S = (
-    10.0  # for a page that loads the front-end's code to repeat its request, or to send Hello
-)
+# Pages repeat requests while Python is busy: data just sent are not sent again.
+RESEND_COOLDOWN_S = 0.5
+# For a page that loads the front-end's code to repeat its request, or to send Hello.
+CODE_LOAD_TIMEOUT_S = 10.0
 FAILURE_ERRORS: dict[str, type[PageError]] = {"lost": ContextLost, "device": DeviceError}
 
 SendMessage = Callable[[Any, list[memoryview]], None]

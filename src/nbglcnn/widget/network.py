@@ -107,9 +107,8 @@ class Network:
         self._latent_arrays: Mapping[str, Array] = {}
         self._skipped_cache: tuple[tuple[str, str], frozenset[str]] = ("", ""), frozenset()
         self._contributions: dict[str, Contribution] = {}
-        self._extended_graph: tuple[Graph, Graph] | None = (
-            None  # (a Graph, the same with contributions)
-        )
+        # (a Graph, the same with contributions)
+        self._extended_graph: tuple[Graph, Graph] | None = None
         self._page_plan: tuple[Plan, memoryview] | None = None  # the pages' Plan, and its file
         self.batchnorm_counts: dict[str, int] = {}
         self.patches: list[Patch] = []

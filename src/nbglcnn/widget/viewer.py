@@ -216,9 +216,8 @@ class Viewer(anywidget.AnyWidget):
             )
         self._needs_snapshot = False  # a page that cannot draw is connected
         self._is_replaced = False
-        self.plain_kernel_state: bool | None = (
-            None  # plain kernels: None not tried, True in use, False no help
-        )
+        # Plain kernels: None not tried, True in use, False no help.
+        self.plain_kernel_state: bool | None = None
         this = weakref.ref(self)
         self._connection = Connection(
             __version__,

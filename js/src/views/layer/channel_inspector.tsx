@@ -142,7 +142,7 @@ function LargeMap(props: { value: Value; channel: number; side: number }) {
       showRank={scale >= 1}
       pickPixel={(y, x) => {
         state.selected.value = { layer: value.key, channel };
-        state.pixel.value = { mapHeight: mapHeight, mapWidth: mapWidth, y, x };
+        state.pixel.value = { mapHeight, mapWidth, y, x };
         state.layerSection.value = "explain";
       }}
     />

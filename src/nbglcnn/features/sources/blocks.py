@@ -22,9 +22,8 @@ from nbglcnn.plan.schema import Input
 
 log = logging.getLogger("nbglcnn")
 
-MAX_CACHED_BLOCKS = (
-    4  # recently decoded blocks that are cached, because pages request missed parts again
-)
+# Recently decoded blocks that are cached, because pages request missed parts again.
+MAX_CACHED_BLOCKS = 4
 
 
 class DatasetBlocks:

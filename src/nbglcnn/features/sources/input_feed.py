@@ -38,9 +38,8 @@ class InputFeed:
         self._connection = host.connection
         self.record: SourceRecord | None = None
         self._pending_read: tuple[ReadRequest, str] | None = None
-        self._requested_at = (
-            NEVER  # time of the last request; `_min_request_interval_s` is the time until the next
-        )
+        # Time of the last request; `_min_request_interval_s` is the time until the next.
+        self._requested_at = NEVER
         self._min_request_interval_s = MIN_ADOPT_INTERVAL_S
         self._last_adopted_update: tuple[str, float] = ("", NEVER)  # page id and time of its report
 

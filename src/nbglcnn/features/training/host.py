@@ -60,9 +60,8 @@ REMOTE_VIEW_TRAIT = "_others"  # shown by pages while another page trains
 NO_TRAINING_MESSAGE = (
     "the view 'train' needs a training: call viewer.train(…) or nbglcnn.mirror(viewer, model) first"
 )
-OWNER_SILENCE_LIMIT_S = (
-    4.0  # an owner that is silent for longer counts as closed if another page sees the training
-)
+# An owner that is silent for longer counts as closed if another page sees the training.
+OWNER_SILENCE_LIMIT_S = 4.0
 # Fields of a running training that a page can change.
 PAGE_WRITABLE_FIELDS = ("state", "lr", "noise", "pause_at", "batch_size", "frozen")
 MAX_KEPT_RECORDS = 100  # records that a page may still reply to

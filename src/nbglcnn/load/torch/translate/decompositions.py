@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     import torch
 
 
-MAX_WINDOW_AREA = (
-    4096  # pixels per window; larger windows are reduced axis by axis, as is their gradient
-)
+# Pixels per window; larger windows are reduced axis by axis, as is their gradient.
+MAX_WINDOW_AREA = 4096
 
 
 @cache
