@@ -660,7 +660,7 @@ def test_the_input_that_a_source_feeds_is_the_first_that_takes_it() -> None:
 
 def test_pages_name_values_before_their_edits_as_python_does() -> None:
     text = (Path(__file__).parents[2] / "js/src/plan/derived_values.ts").read_text("utf-8")
-    assert "`${kind}${DERIVED}${key}`" in text and 'deriveKey("before", key)' in text
+    assert "`${kind}${DERIVED_KEY_SEPARATOR}${key}`" in text and 'deriveKey("before", key)' in text
     assert f"before{DERIVED_KEY_SEPARATOR}" == BEFORE_EDITS_PREFIX
 
 

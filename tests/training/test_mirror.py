@@ -1,8 +1,10 @@
 """A PyTorch loop mirrored by a Viewer without a page: the loop stays bit-identical."""
 
+import itertools
 import random
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -142,25 +144,36 @@ def test_a_loop_in_a_thread_gives_states_of_one_step(viewer: Viewer) -> None:
     """Each weight is its step's number, so a state that mixed two steps would have both."""
     model = make_model()
     mirror = nbglcnn.mirror(viewer, model, every=1)
+    enough_seen = threading.Event()
 
-    def count() -> None:
-        for step in range(400):
-            with torch.no_grad():
-                for parameter in model.parameters():
-                    parameter.fill_(step)
-            mirror(loss=float(step))
+    def train_step(step: int) -> None:
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.fill_(step)
+        mirror(loss=float(step))
 
-    thread = threading.Thread(target=count)
-    thread.start()
-    seen = []
-    while thread.is_alive():
-        state = viewer.state_dict()
-        numbers = {float(n) for name in ("0.weight", "5.weight") for n in state[name].unique()}
-        assert len(numbers) == 1 or not seen
-        seen.append(numbers)
-    thread.join()
-    assert len({min(one) for one in seen}) > 3
-    assert viewer.state_dict()["5.bias"].unique().tolist() == [399]
+    def train() -> int:
+        for step in itertools.count(1):
+            train_step(step)
+            if enough_seen.is_set():
+                return step
+        raise AssertionError
+
+    train_step(0)
+    seen: set[float] = set()
+    with ThreadPoolExecutor(1) as threads:
+        last_step = threads.submit(train)
+        try:
+            while len(seen) <= 3 and not last_step.done():
+                state = viewer.state_dict()
+                weights = {
+                    float(n) for name in ("0.weight", "5.weight") for n in state[name].unique()
+                }
+                assert len(weights) == 1
+                seen |= weights
+        finally:
+            enough_seen.set()
+    assert viewer.state_dict()["5.bias"].unique().tolist() == [last_step.result()]
     mirror.close()
 
 
