@@ -59,11 +59,13 @@ class Tensor:
 class Epilogue:
     """Operations on a convolution's sums before it stores them, fused from the nodes after it.
 
-    `output_name` is the name of the result; `normalization` is a BatchNormalization,
-    `residual_name` a value of the same shape to add, `activation` a unary node.
+    `output_name` is the name of the result; `bias_name` is a vector to add to a matrix product,
+    `normalization` is a BatchNormalization, `residual_name` a value of the same shape to add,
+    `activation` a unary node.
     """
 
     output_name: str
+    bias_name: str = ""
     normalization: Node | None = None
     residual_name: str = ""
     activation: Node | None = None

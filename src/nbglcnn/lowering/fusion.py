@@ -10,6 +10,7 @@ import numpy as np
 from nbglcnn.codegen.builder import Epilogue
 from nbglcnn.graph import Array, Graph, Node
 from nbglcnn.ops import ACTIVATION_EPILOGUE_OPERATORS, EPILOGUE_OPERATORS, UNARY_OPERATORS
+from nbglcnn.ops.matmul import is_product_of_rows
 from nbglcnn.ops.operator import float_attr
 
 
@@ -41,20 +42,30 @@ def fuse(graph: Graph, observed: set[str]) -> tuple[tuple[Node, ...], dict[str, 
         value = node.outputs[0]
         chain: list[Node] = []
         normalization = activation = None
-        residual = ""
+        bias = residual = ""
         after = next_of(value)
         alone = node.op in ACTIVATION_EPILOGUE_OPERATORS
+        if node.op == "MatMul" and not is_product_of_rows(graph, node):
+            continue
         if alone and not _can_fuse_activation(graph, node):
             continue
+        if after is not None and after.op == "Add" and node.op == "MatMul":
+            other = _other_operand(after, value)
+            if graph.shape(other) == graph.shape(value)[-1:]:
+                bias = other
+                chain.append(after)
+                value = after.outputs[0]
+                after = next_of(value)
         if (
             not alone
             and after is not None
             and after.op == "BatchNormalization"
             and after.inputs[0] == value
             and not after.attributes.get("training_mode")
+            and (node.op != "MatMul" or len(graph.shape(value)) == 2)
             and all(
                 graph.values[name].is_constant
-                for name in (*node.inputs[1:], *after.inputs[1:])
+                for name in (*node.inputs[1:], bias, *after.inputs[1:])
                 if name
             )
             and _has_finite_scale(graph, after)
@@ -63,8 +74,8 @@ def fuse(graph: Graph, observed: set[str]) -> tuple[tuple[Node, ...], dict[str, 
             chain.append(after)
             value = after.outputs[0]
             after = next_of(value)
-        if after is not None and after.op == "Add" and not alone and node.op != "Gemm":
-            other = after.inputs[1] if after.inputs[0] == value else after.inputs[0]
+        if after is not None and after.op == "Add" and not alone:
+            other = _other_operand(after, value)
             same = graph.shape(other) == graph.shape(value)
             if same and not graph.values[other].is_constant and other != value:
                 residual = other
@@ -76,7 +87,7 @@ def fuse(graph: Graph, observed: set[str]) -> tuple[tuple[Node, ...], dict[str, 
             chain.append(after)
             value = after.outputs[0]
         if chain:
-            epilogues[node.name] = Epilogue(value, normalization, residual, activation)
+            epilogues[node.name] = Epilogue(value, bias, normalization, residual, activation)
             fused_nodes.update(n.name for n in chain)
             moved[chain[-1].name] = node
     nodes: list[Node] = []
@@ -86,6 +97,11 @@ def fuse(graph: Graph, observed: set[str]) -> tuple[tuple[Node, ...], dict[str, 
         elif node.name not in fused_nodes and node.name not in epilogues:
             nodes.append(node)
     return tuple(nodes), epilogues
+
+
+def _other_operand(node: Node, value: str) -> str:
+    """The operand of an Add that isn't `value`, or `value` if both are."""
+    return node.inputs[1] if node.inputs[0] == value else node.inputs[0]
 
 
 def has_positive_variance(variance: Array, epsilon: float) -> bool:

@@ -74,7 +74,7 @@ OPERATOR_RECORDS: dict[str, Operator] = {
 
 # Operators that end in an epilogue, those of them that only take an activation, and the unary
 # operators that an epilogue may contain (ops/conv.py, ops/concat.py, fusion.py).
-EPILOGUE_OPERATORS = frozenset({"Conv", "ConvTranspose", "Gemm", "Concat"})
+EPILOGUE_OPERATORS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "Concat"})
 ACTIVATION_EPILOGUE_OPERATORS = frozenset({"Concat"})
 UNARY_OPERATORS = frozenset(pointwise.OPERATORS_BY_NAME)
 # Unary operators that a convolution can apply while it reads its input (ops/conv.py, lower.py).

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from nbglcnn.codegen.builder import Builder, Tensor
 from nbglcnn.codegen.glsl import (
@@ -241,10 +242,12 @@ def _dense_weights(b: Builder, conv: Convolution) -> int:
         return b.weight_texture(_kernel_recipe(b, conv, "conv"))
     inputs, outputs = conv.input_nchw[1] // conv.groups, conv.output_channels // conv.groups
     taps = math.prod(conv.window.kernel)
-    steps = (outputs * taps, taps) if conv.transposed else (taps, inputs * taps)
+    by_input = conv.transposed or conv.pack_options.get("transpose", False)
+    steps = (outputs * taps, taps) if by_input else (taps, inputs * taps)
     return pack_computed_kernel(
-        b, b.stored_tensor(name), inputs, outputs, steps, taps=taps, groups=conv.groups
-    )
+        b, b.stored_tensor(name), inputs, outputs, steps, taps=taps, groups=conv.groups,
+        factor=cast(float, conv.pack_options.get("factor", 1.0)),
+    )  # fmt: skip
 
 
 def pack_computed_kernel(
@@ -333,12 +336,17 @@ def _patch_constants(
         > 1
     ):
         return None
-    if (
-        block != (1, 2, 2)
-        or window.dilations != (1, 1)
-        or sy != sx
-        or not (conv.is_dense and x.border)
-    ):
+    is_point = (
+        (kh, kw, sy, sx) == (1, 1, 1, 1)
+        and not any(window.pads_begin + window.pads_end)
+        and (x.block, x.phases) == (block, (1, 1))
+        and math.prod(block) == 4
+        and not x.max_side
+        and not conv.transposed
+        and not conv.is_depthwise
+    )
+    reads_patches = block == (1, 2, 2) and x.border and window.dilations == (1, 1) and sy == sx
+    if not conv.is_dense or not (is_point or reads_patches):
         return None
     in_groups = -(-conv.group_channels[0] // 4)
     structure = {
@@ -347,12 +355,7 @@ def _patch_constants(
         "SINGLE": int(in_groups == 1),
         "LANES": min(conv.group_channels[0], 4),
         "RUNS": _group_loop_mode(x, in_groups),
-        "POINT": int(
-            (kh, kw, sy, *window.pads_begin) == (1, 1, 1, 0, 0)
-            and x.phases == (1, 1)
-            and not conv.transposed
-            and not conv.is_depthwise
-        ),
+        "POINT": int(is_point),
     }
     if conv.transposed:
         if kh % sy or kw % sx or max(kh // sy, kw // sx) > 3:

@@ -19,6 +19,7 @@ from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Node
 from nbglcnn.ops import matmul_gradient as gradients
 from nbglcnn.ops.axes import merge_axes, pad_rank
+from nbglcnn.ops.broadcast import ADD_GLSL
 from nbglcnn.ops.conv import (
     DENSE_CONV_SHADER,
     Convolution,
@@ -60,10 +61,18 @@ SCALED_ADD_FUNCTION = GlslFunction(
 )
 
 
-def _draw_constant_product(
+def is_product_of_rows(facts: KnownValues, node: Node) -> bool:
+    """Whether a MatMul multiplies all rows of its left operand by one matrix."""
+    _, w = _matrix_shapes(facts, node)
+    return len(w) == 2 or (
+        math.prod(w[:-2]) == 1 and facts.constant_data(node.inputs[1]) is not None
+    )
+
+
+def _draw_product_of_rows(
     b: Builder, node: Node, rows: int, outputs: int, transpose: bool, bias: str = ""
 ) -> None:
-    """Multiply rows by a constant matrix: a convolution that reads each row as an image.
+    """Multiply rows by a matrix: a convolution that reads each row as an image.
 
     Maps that were flattened into rows are read in place, by a kernel as large as the map. For more
     than two rows, a copy with four rows side by side is worth its pass.
@@ -72,7 +81,13 @@ def _draw_constant_product(
     nchw: NCHW = (rows, inner, 1, 1)
     n, c, h, w = b.stored_tensor(node.inputs[0]).layout.nchw
     layers = split_kernel_texture(c, outputs, h * w)[1]
-    if n == rows <= 2 and h * w <= MAX_KERNEL_ROWS and layers <= b.target.max_array_layers:
+    constant = b.constant_data(node.inputs[1]) is not None
+    if (
+        n == rows <= 2
+        and h * w <= MAX_KERNEL_ROWS
+        and layers <= b.target.max_array_layers
+        and (constant or not transpose)
+    ):
         nchw = (n, c, h, w)
     kernel = nchw[2:]
     window = SlidingWindow(kernel, (1, 1), (1, 1), (0, 0), (0, 0), (1, 1))
@@ -126,8 +141,8 @@ def _lower_gemm(b: Builder, node: Node) -> None:
         and numel(b.shape(bias)) == outputs
         and b.shape(bias)[-1:] in ((), (outputs,))
     )
-    if b.constant_data(node.inputs[1]) is not None and one_each and not turned:
-        _draw_constant_product(b, node, rows, outputs, not transposed, bias)
+    if one_each and not turned:
+        _draw_product_of_rows(b, node, rows, outputs, not transposed, bias)
         return
     (x, w) = operands_of(b, *node.inputs[:2])
     if turned:
@@ -157,6 +172,9 @@ def _draw_epilogue(b: Builder, node: Node, result: Operand) -> None:
     if epilogue.normalization is not None:
         tensor = draw_batch_norm(b, epilogue.normalization, result)
         result = Operand(result.shape, tensor=tensor)
+    if epilogue.residual_name:
+        operands = [result, *operands_of(b, epilogue.residual_name)]
+        result = Operand(result.shape, tensor=draw_elementwise(b, operands, ADD_GLSL))
     tensor = result.stored_tensor(b)
     if epilogue.activation is not None:
         function, numbers = activation_of(b, epilogue.activation)
@@ -214,15 +232,10 @@ def _batch_axes(a: Shape, w: Shape) -> tuple[Shape, list[tuple[int, int]]]:
 def _lower_matmul(b: Builder, node: Node) -> None:
     a, w = _matrix_shapes(b, node)
     rows, inner, columns = a[-2], a[-1], w[-1]
-    if len(a) == len(w) == 2:
-        if b.constant_data(node.inputs[1]) is not None:
-            _draw_constant_product(
-                b, node, rows, columns, transpose=len(b.shape(node.inputs[1])) == 2
-            )
-            return
-        matrix = b.stored_tensor(node.inputs[1])
-        x = Operand((rows, inner), node.inputs[0])
-        b.bind(node.outputs[0], _draw_product(b, x, matrix, (columns, 1), columns, 1.0))
+    if is_product_of_rows(b, node):
+        rows = math.prod(a[:-1])
+        transpose = len(b.shape(node.inputs[1])) > 1
+        _draw_product_of_rows(b, node, rows, columns, transpose, b.epilogue(node).bias_name)
         return
     lengths, steps = _batch_axes(a, w)
     missing = 4 - len(lengths)

@@ -161,7 +161,7 @@ void main() {
   vec4 a0 = vec4(0.0), a1 = vec4(0.0), a2 = vec4(0.0), a3 = vec4(0.0);
   Layout l = u.x[0];
   vec2 xs = 1.0 / vec2(textureSize(x0, 0).xy), ws = 1.0 / vec2(textureSize(w0, 0).xy);
-  int groups = u_inputs, first = at.x * l.tile.w;
+  int groups = u_inputs, first = at.x / BN * l.tile.w;
 #if DEPTHWISE
   first += at.y;
 #elif GROUPED
@@ -189,7 +189,7 @@ void main() {
   vec2 next = vec2(1, EVERY * u_kernel.y) * ws.y;
 #endif
 #if POINT
-  vec2 inside = vec2(at.wz >> 1) + 0.5;
+  vec2 inside = vec2(at.wz / ivec2(BX, BY)) + 0.5;
 #else
   const vec2 inside = vec2(0.0);
   ALONG(COLUMN)
