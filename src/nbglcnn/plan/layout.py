@@ -99,7 +99,9 @@ def _tiles_per_row(tiles: int, width: int, height: int, texels: int) -> int:
         )
 
     splits = texels & (texels - 1) == 0 or -(-tiles // min_rows) * width <= BIN_TEXELS
-    rows = (min_rows, *(k for k in (2, 4) if min_rows < k <= tiles and not splits))
+    shaded = -(-min_rows * height // SHADE_BLOCK) * SHADE_BLOCK
+    more = (2, 4, shaded // height) if not splits else (shaded // height,)
+    rows = (min_rows, *(k for k in more if min_rows < k <= tiles))
     return -(-tiles // min(rows, key=cost))
 
 
