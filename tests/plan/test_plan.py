@@ -17,7 +17,8 @@ from assertions import assert_equal
 from damaged_plans import update_checksum
 from layout_plans import LAYOUTS, layout_plan
 from nbglcnn import ModelError, Plan, Session
-from nbglcnn.codegen.builder import RESHAPE_SHADER, Builder
+from nbglcnn.codegen.builder import Builder
+from nbglcnn.codegen.strided import copy_elements
 from nbglcnn.graph import batch_size
 from nbglcnn.load import load, with_parameters
 from nbglcnn.lowering.lower import lower, repack_weights
@@ -89,8 +90,8 @@ def test_rows_of_tiles_stay_within_the_texture(nchw):
         ((1, 64, 64, 64), (512, 32)),
         ((1, 512, 7, 7), (512, 4)),
         ((1, 64, 14, 14), (112, 7)),  # 28 × 28 would be one bin
-        ((1, 256, 4, 4), (128, 2)),
-        ((1, 2048, 1, 1), (256, 2)),
+        ((1, 256, 4, 4), (64, 4)),  # SwiftShader shades 128 × 2 as 128 × 4
+        ((1, 2048, 1, 1), (128, 4)),
     ],
 )
 def test_tiles_stand_where_processors_share_them_evenly(nchw, drawn):
@@ -266,14 +267,13 @@ def test_an_edge_of_zeros_is_never_drawn_over():
     assert {(1, 1)} in drawn.values()
     assert all(len(left) == 1 for left in drawn.values()), drawn
     builder = Builder(load(model, torch.randn(1, 4, 112, 112))[0], nbglcnn.plan.schema.Target())
-    maps, images = Layout((1, 4, 112, 112), (1, 2, 2)), Layout((4, 4, 57, 57), (4, 1, 1))
-    assert maps.size == images.size
+    maps, images = Layout((1, 4, 112, 112), (1, 2, 2)), Layout((4, 4, 56, 56), (4, 1, 1))
     one, two, three, four = (
         builder.create_scratch_tensor(one) for one in (maps, images, images, maps)
     )
     last = builder.create_scratch_tensor(images)
     for output, source in ((one, last), (two, one), (three, two), (four, three), (last, four)):
-        builder.draw(RESHAPE_SHADER, output, [source])
+        copy_elements(builder, output, source)
     moved = reuse_textures(builder, {last.texture}, "outputs")
     assert moved[one.texture] == moved[four.texture]
     assert len({moved[each.texture] for each in (one, two, three, last)}) == 4

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nbglcnn.codegen.edit_targets import EditTargets
 from nbglcnn.codegen.glsl import FragmentShader, program_source, shader_source, uniform_slots_of
+from nbglcnn.codegen.strided import StridedView, contiguous_view, copy_elements
 from nbglcnn.codegen.texture_formats import TextureFormats
 from nbglcnn.codegen.uniform_slots import GlslFunction, UniformValue, write_uniforms
 from nbglcnn.codegen.weights import INTEGER_PACKERS, pack_weight
@@ -30,7 +32,6 @@ UNFLATTEN_SHADER = FragmentShader(
     uniform_slots=WIDTH_SLOT,
 )
 UNFLATTEN_PAIRS_SHADER = replace(UNFLATTEN_SHADER, source=shader_source("unflatten_pairs.glsl"))
-RESHAPE_SHADER = FragmentShader("reshape", shader_source("reshape.glsl"))
 
 # Limit for all textures, in bytes: above it browsers tend to lose the context without an error.
 TEXTURE_BUDGET_BYTES = 2 * 2**30
@@ -96,8 +97,11 @@ class Builder:
         epilogues: Mapping[str, Epilogue] = {},
         precision: p.Precision = "float32",
         keys: Sequence[ValueKey] = (),
+        observed: Collection[str] = (),
     ) -> None:
         self.graph = graph
+        self.observed = observed
+        self.reader_counts = Counter(name for node in graph.nodes for name in node.inputs)
         self.edit_targets = EditTargets(graph, keys)
         self.target = target
         self.formats = TextureFormats(precision, target.float32_render)
@@ -115,6 +119,7 @@ class Builder:
         self._uniform_offsets: dict[bytes, int] = {}
         self._tensors: dict[str, Tensor] = {}
         self._deferred_nodes: dict[str, tuple[Node, int, Callable[[Builder, Node], None]]] = {}
+        self._deferred_views: dict[str, tuple[Tensor, StridedView]] = {}
         self._copies: dict[tuple[str, NCHW, PixelBlock | None, int], Tensor] = {}
         self._weight_textures: dict[str, int] = {}
         self.used_constants: set[str] = set()
@@ -164,7 +169,7 @@ class Builder:
         written = any(step.output == source.texture for step in self.passes)
         if not written or source.layout != target.layout:
             copy = self.create_scratch_tensor(target.layout, source)
-            self.draw(RESHAPE_SHADER, copy, [source], fetches=16)
+            copy_elements(self, copy, source)
             source = copy
         self.carries.append(p.Carry(source.texture, target.texture))
 
@@ -216,6 +221,7 @@ class Builder:
             return self.zero_tensor()
         if value in self._deferred_nodes:
             node, layer, lower = self._deferred_nodes.pop(value)
+            self._deferred_views.pop(value, None)
             reader = self._node, self.layer
             self.enter_layer(node, layer)
             lower(self, node)
@@ -256,6 +262,28 @@ class Builder:
             self.stored_tensor(node.inputs[0])
         self._deferred_nodes[node.outputs[0]] = (node, self.layer, lower)
 
+    def defer_view(
+        self,
+        node: Node,
+        value: str,
+        source: Tensor,
+        view: StridedView,
+        lower: Callable[[Builder, Node], None],
+    ) -> None:
+        """Defer an output that is a view of a tensor until it is requested as a texture.
+
+        A view of it reads the tensor instead, so that a chain of views takes one pass.
+        """
+        self._deferred_nodes[value] = (node, self.layer, lower)
+        self._deferred_views[value] = (source, view)
+
+    def view_source(self, value: str) -> tuple[Tensor, StridedView]:
+        """Return a tensor and the view of its row-major elements that a value is."""
+        if value in self._deferred_views:
+            return self._deferred_views[value]
+        tensor = self.stored_tensor(value)
+        return tensor, contiguous_view((math.prod(tensor.layout.nchw),))
+
     def deferred_node(self, value: str) -> Node | None:
         """Return the deferred node that computes this value, or None."""
         return self._deferred_nodes[value][0] if value in self._deferred_nodes else None
@@ -280,7 +308,7 @@ class Builder:
             copy = replace(
                 self.create_scratch_tensor(self.layout(nchw, block), stored), value_name=value
             )
-            self.draw(RESHAPE_SHADER, copy, [stored], fetches=16)
+            copy_elements(self, copy, stored)
             self._copies[key] = copy
         return self._copies[key]
 

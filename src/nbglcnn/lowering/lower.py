@@ -105,7 +105,7 @@ def lower(
     reaches = ReceptiveFields(graph)
     layers, layer_of = layer_table(graph, reaches)
     rows = layer_index_by_key(graph, layers)
-    b = Builder(graph, target, epilogues, precision, keys)
+    b = Builder(graph, target, epilogues, precision, keys, observed_values)
     inputs = []
     for value in graph.inputs:
         key = next(

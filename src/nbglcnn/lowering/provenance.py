@@ -6,10 +6,10 @@ import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
+from nbglcnn.codegen.strided import StridedView
 from nbglcnn.graph import Graph, Node
 from nbglcnn.ops import OPERATOR_RECORDS
 from nbglcnn.ops.operator import Shape
-from nbglcnn.ops.strided import StridedView
 from nbglcnn.plan import schema as p
 
 # Explanation kinds that look up each element, so the operator may read moved elements.

@@ -9,6 +9,7 @@ from itertools import accumulate
 
 from nbglcnn.codegen.builder import Builder, Tensor
 from nbglcnn.codegen.glsl import FragmentShader, shader_source
+from nbglcnn.codegen.strided import contiguous_view, gather_strided, view_index_map
 from nbglcnn.graph import Node
 from nbglcnn.ops import movement_gradient as gradients
 from nbglcnn.ops.operator import (
@@ -28,7 +29,6 @@ from nbglcnn.ops.receptive_field import (
     same_position,
     shifted_position,
 )
-from nbglcnn.ops.strided import contiguous_view, gather_strided, view_index_map
 from nbglcnn.plan.layout import NCHW, storage_nchw
 from nbglcnn.plan.schema import IndexMap
 

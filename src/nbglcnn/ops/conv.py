@@ -16,6 +16,7 @@ from nbglcnn.codegen.glsl import (
     loop_problem,
     shader_source,
 )
+from nbglcnn.codegen.strided import contiguous_view, gather_strided
 from nbglcnn.codegen.weights import COLUMN_GROUPS, split_kernel_texture
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Node
@@ -33,7 +34,6 @@ from nbglcnn.ops.operator import (
 )
 from nbglcnn.ops.pointwise import IDENTITY_FUNCTION, activation_of
 from nbglcnn.ops.receptive_field import window_fields
-from nbglcnn.ops.strided import contiguous_view, gather_strided
 from nbglcnn.ops.window import (
     WINDOW_SLOTS,
     SlidingWindow,

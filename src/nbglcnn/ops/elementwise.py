@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nbglcnn.codegen.builder import RESHAPE_SHADER, Builder, Tensor
+from nbglcnn.codegen.builder import Builder, Tensor
 from nbglcnn.codegen.glsl import FragmentShader, shader_source
+from nbglcnn.codegen.strided import contiguous_view, copy_elements, gather_strided
 from nbglcnn.codegen.uniform_slots import GlslFunction
 from nbglcnn.ops.axes import merged_lengths, nchw_flags, pad_rank
 from nbglcnn.ops.operator import Shape, numel
-from nbglcnn.ops.strided import contiguous_view, gather_strided
 from nbglcnn.plan.layout import NCHW, Layout, PixelBlock, storage_nchw
 
 BROADCAST_SHADER = FragmentShader(
@@ -52,7 +52,7 @@ def change_layout(
     if tensor.layout.nchw == nchw and block in (None, tensor.layout.block):
         return tensor
     copy = b.create_scratch_tensor(b.layout(nchw, block), tensor)
-    b.draw(RESHAPE_SHADER, copy, [tensor], fetches=16)
+    copy_elements(b, copy, tensor)
     return copy
 
 
@@ -125,7 +125,7 @@ def _copy_to_layout(b: Builder, tensor: Tensor, layout: Layout) -> Tensor:
     if tensor.layout == layout:
         return tensor
     copy = b.create_scratch_tensor(layout, tensor)
-    b.draw(RESHAPE_SHADER, copy, [tensor], fetches=16)
+    copy_elements(b, copy, tensor)
     return copy
 
 

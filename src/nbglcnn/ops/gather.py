@@ -10,13 +10,7 @@ from functools import partial
 import numpy as np
 
 from nbglcnn.codegen.builder import Builder
-from nbglcnn.codegen.uniform_slots import UniformValue
-from nbglcnn.graph import PADDING_IDX, Array, Node
-from nbglcnn.ops import movement_gradient as gradients
-from nbglcnn.ops.movement import lower_view, storage_shape
-from nbglcnn.ops.operator import KnownValues, Operator, Shape, any_value, axis_of, int_attr
-from nbglcnn.ops.receptive_field import OperatorField, full_fields, same_position, table_window
-from nbglcnn.ops.strided import (
+from nbglcnn.codegen.strided import (
     MAX_AXES,
     STRIDED_GATHER_SHADER,
     StridedView,
@@ -25,6 +19,12 @@ from nbglcnn.ops.strided import (
     strided_uniforms,
     view_index_map,
 )
+from nbglcnn.codegen.uniform_slots import UniformValue
+from nbglcnn.graph import PADDING_IDX, Array, Node
+from nbglcnn.ops import movement_gradient as gradients
+from nbglcnn.ops.movement import lower_view, storage_shape
+from nbglcnn.ops.operator import KnownValues, Operator, Shape, any_value, axis_of, int_attr
+from nbglcnn.ops.receptive_field import OperatorField, full_fields, same_position, table_window
 from nbglcnn.plan import schema as p
 from nbglcnn.plan.layout import MAX_EXACT_INTEGER, storage_nchw
 from nbglcnn.plan.schema import AxisWindow, ExplanationKind, IndexMap

@@ -13,6 +13,7 @@ from nbglcnn.codegen.glsl import (
     loop_problem,
     shader_source,
 )
+from nbglcnn.codegen.strided import gather_strided
 from nbglcnn.codegen.uniform_slots import GlslFunction
 from nbglcnn.codegen.weights import MAX_KERNEL_ROWS, split_kernel_texture
 from nbglcnn.errors import UnsupportedModel
@@ -42,7 +43,6 @@ from nbglcnn.ops.operator import (
 )
 from nbglcnn.ops.pointwise import IDENTITY_FUNCTION, POINTWISE_SHADER, activation_of
 from nbglcnn.ops.receptive_field import OperatorField, elementwise_fields, same_position
-from nbglcnn.ops.strided import gather_strided
 from nbglcnn.ops.window import SlidingWindow
 from nbglcnn.plan.layout import NCHW
 from nbglcnn.plan.schema import AxisWindow

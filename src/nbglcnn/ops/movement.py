@@ -7,7 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from nbglcnn.codegen.builder import Builder
+from nbglcnn.codegen.builder import Builder, Tensor
+from nbglcnn.codegen.strided import (
+    MAX_AXES,
+    StridedView,
+    compose_views,
+    contiguous_view,
+    gather_strided,
+    per_element_shader,
+    view_index_map,
+)
 from nbglcnn.graph import Node
 from nbglcnn.ops import movement_gradient as gradients
 from nbglcnn.ops.operator import (
@@ -38,14 +47,6 @@ from nbglcnn.ops.receptive_field import (
     same_position,
     shifted_position,
 )
-from nbglcnn.ops.strided import (
-    MAX_AXES,
-    StridedView,
-    contiguous_view,
-    gather_strided,
-    per_element_shader,
-    view_index_map,
-)
 from nbglcnn.plan.layout import storage_nchw
 from nbglcnn.plan.schema import AxisWindow, Role
 
@@ -56,7 +57,9 @@ DEPTH_TO_SPACE_SHADER = per_element_shader("depth_to_space", "int block, along, 
 
 def lower_alias(b: Builder, node: Node) -> None:
     """Bind the output to the input's texture: same elements and order, another shape, no pass."""
-    b.bind(node.outputs[0], b.stored_tensor(node.inputs[0]))
+    if b.reader_counts[node.inputs[0]] > 1:
+        b.stored_tensor(node.inputs[0])  # once for all readers
+    lower_view(b, node, contiguous_view(b.shape(node.inputs[0])))
 
 
 NodeCheck = Callable[[KnownValues, Node], str | None]
@@ -151,14 +154,33 @@ def axis_count_problem(view: StridedView) -> str | None:
 
 
 def lower_view(b: Builder, node: Node, view: StridedView, output: int = 0) -> None:
-    """Bind an output to `view` of the first input; no pass if all elements keep their order."""
-    source, value = b.stored_tensor(node.inputs[0]), node.outputs[output]
-    simple = view.simplified()
-    if simple == contiguous_view((math.prod(source.layout.nchw),)).simplified():
+    """Bind an output to `view` of the first input; no pass if all elements keep their order.
+
+    An output that isn't observed waits for its reader, which may be another view.
+    """
+    value = node.outputs[output]
+    source, view = _compose_with_input(b, node.inputs[0], view)
+    if view == contiguous_view((math.prod(source.layout.nchw),)).simplified():
         b.bind(value, source)
         return
-    nchw = storage_nchw(storage_shape(b, value))
-    b.bind(value, gather_strided(b, source, nchw, simple.sizes, simple.strides, simple.offset))
+
+    def lower(b: Builder, _: Node) -> None:
+        nchw = storage_nchw(storage_shape(b, value))
+        b.bind(value, gather_strided(b, source, nchw, view.sizes, view.strides, view.offset))
+
+    if value in b.observed:
+        lower(b, node)
+    else:
+        b.defer_view(node, value, source, view, lower)
+
+
+def _compose_with_input(b: Builder, value: str, view: StridedView) -> tuple[Tensor, StridedView]:
+    """A tensor, and the view of its elements that `view` of this value is."""
+    source, before = b.view_source(value)
+    composed = compose_views(before, view)
+    if composed is not None and axis_count_problem(composed) is None:
+        return source, composed.simplified()
+    return b.stored_tensor(value), view.simplified()
 
 
 RESHAPE_OPERATORS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")

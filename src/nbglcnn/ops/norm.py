@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from nbglcnn.codegen.builder import Builder, Tensor
 from nbglcnn.codegen.glsl import FragmentShader, shader_source
+from nbglcnn.codegen.strided import gather_strided
 from nbglcnn.codegen.uniform_slots import GlslFunction
 from nbglcnn.graph import Node
 from nbglcnn.ops import norm_gradient as gradients
@@ -35,7 +36,6 @@ from nbglcnn.ops.operator import (
 from nbglcnn.ops.pointwise import SELECT_GLSL
 from nbglcnn.ops.receptive_field import OperatorField, full_fields, mixed_axes_fields
 from nbglcnn.ops.reduce import VARIANCE_KIND, draw_reduction, reduced_shape, tensor_for_axes
-from nbglcnn.ops.strided import gather_strided
 from nbglcnn.plan.layout import Layout
 from nbglcnn.plan.schema import PackingRecipe
 

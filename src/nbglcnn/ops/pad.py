@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from nbglcnn.codegen.builder import Builder, Tensor
 from nbglcnn.codegen.glsl import FragmentShader, shader_source
+from nbglcnn.codegen.strided import StridedView, contiguous_view, per_element_shader, view_index_map
 from nbglcnn.codegen.uniform_slots import UniformValue
 from nbglcnn.graph import Node
 from nbglcnn.ops.elementwise import change_layout
@@ -32,7 +33,6 @@ from nbglcnn.ops.receptive_field import (
     source_positions,
     table_window,
 )
-from nbglcnn.ops.strided import StridedView, contiguous_view, per_element_shader, view_index_map
 from nbglcnn.ops.window import SlidingWindow
 from nbglcnn.plan.layout import storage_nchw
 from nbglcnn.plan.schema import AxisWindow, ExplanationKind, IndexMap

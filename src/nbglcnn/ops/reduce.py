@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from nbglcnn.codegen.builder import Builder, Tensor
 from nbglcnn.codegen.glsl import FragmentShader, shader_source
+from nbglcnn.codegen.strided import contiguous_view, gather_strided, view_index_map
 from nbglcnn.codegen.uniform_slots import GlslFunction
 from nbglcnn.graph import Node
 from nbglcnn.ops import reduce_gradient as gradients
@@ -29,7 +30,6 @@ from nbglcnn.ops.operator import (
 )
 from nbglcnn.ops.pointwise import EXP_LOG_GLSL, SELECT_GLSL
 from nbglcnn.ops.receptive_field import mixed_axes_fields
-from nbglcnn.ops.strided import contiguous_view, gather_strided, view_index_map
 from nbglcnn.plan.layout import NCHW, Layout, storage_nchw
 from nbglcnn.plan.schema import ExplanationKind, IndexMap
 

@@ -13,6 +13,7 @@ from nbglcnn.codegen.glsl import (
     loop_problem,
     shader_source,
 )
+from nbglcnn.codegen.strided import per_element_shader
 from nbglcnn.graph import Node
 from nbglcnn.ops import sample_gradient as gradients
 from nbglcnn.ops.movement import combine_checks, constant_input_check
@@ -43,7 +44,6 @@ from nbglcnn.ops.sample_uniforms import (
     roi_uniforms,
 )
 from nbglcnn.ops.scatter import MAX_READS
-from nbglcnn.ops.strided import per_element_shader
 from nbglcnn.plan.layout import storage_nchw
 from nbglcnn.plan.schema import AxisWindow
 

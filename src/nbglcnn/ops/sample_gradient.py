@@ -10,6 +10,7 @@ import numpy as np
 
 from nbglcnn.codegen.builder import Builder, Tensor
 from nbglcnn.codegen.glsl import MAX_LOOP_ITERATIONS, FragmentShader, shader_source
+from nbglcnn.codegen.strided import MAX_LOOKUPS, per_element_shader
 from nbglcnn.errors import UnsupportedOperator
 from nbglcnn.graph import Node
 from nbglcnn.ops.gradient_builder import GradientBuilder
@@ -37,7 +38,6 @@ from nbglcnn.ops.sample_uniforms import (
     roi_glsl,
     roi_uniforms,
 )
-from nbglcnn.ops.strided import MAX_LOOKUPS, per_element_shader
 from nbglcnn.plan.layout import storage_nchw
 
 PIXEL_LOOP_GLSL = shader_source("pixel_loop_main.glsl")

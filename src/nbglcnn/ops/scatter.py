@@ -9,6 +9,7 @@ import numpy as np
 
 from nbglcnn.codegen.builder import Builder
 from nbglcnn.codegen.glsl import FragmentShader, shader_source
+from nbglcnn.codegen.strided import MAX_LOOKUPS, contiguous_view, per_element_shader
 from nbglcnn.codegen.uniform_slots import UniformValue
 from nbglcnn.graph import Array, Node
 from nbglcnn.ops import scatter_gradient as gradients
@@ -23,7 +24,6 @@ from nbglcnn.ops.operator import (
     string_attr,
 )
 from nbglcnn.ops.receptive_field import OperatorField, broadcast_field, full_field, same_position
-from nbglcnn.ops.strided import MAX_LOOKUPS, contiguous_view, per_element_shader
 from nbglcnn.plan.schema import PackingRecipe
 
 # Both use scatter.glsl.

@@ -7,6 +7,14 @@ from collections.abc import Mapping, Sequence
 
 from nbglcnn.codegen.builder import Builder, Tensor
 from nbglcnn.codegen.glsl import FragmentShader, shader_source
+from nbglcnn.codegen.strided import (
+    MAX_LOOKUPS,
+    STRIDED_GATHER_SHADER,
+    StridedView,
+    contiguous_view,
+    per_element_shader,
+    strided_uniforms,
+)
 from nbglcnn.graph import Node
 from nbglcnn.ops.gradient_builder import GradientBuilder
 from nbglcnn.ops.movement import combine_checks, constant_input_check
@@ -21,14 +29,6 @@ from nbglcnn.ops.operator import (
     one_of,
 )
 from nbglcnn.ops.receptive_field import mixed_axes_fields
-from nbglcnn.ops.strided import (
-    MAX_LOOKUPS,
-    STRIDED_GATHER_SHADER,
-    StridedView,
-    contiguous_view,
-    per_element_shader,
-    strided_uniforms,
-)
 from nbglcnn.plan.layout import NCHW, storage_nchw
 
 RANK_SHADER = per_element_shader("rank", "int length, inner, smallest, begin, end")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from nbglcnn.codegen.builder import Builder
 from nbglcnn.codegen.glsl import loop_iterations, loop_problem
+from nbglcnn.codegen.strided import MAX_LOOKUPS, per_element_shader
 from nbglcnn.graph import Graph, Node
 from nbglcnn.ops import pool_gradient as gradients
 from nbglcnn.ops.operator import (
@@ -21,7 +22,6 @@ from nbglcnn.ops.operator import (
     string_attr,
 )
 from nbglcnn.ops.receptive_field import OperatorField, full_fields, same_position
-from nbglcnn.ops.strided import MAX_LOOKUPS, per_element_shader
 from nbglcnn.ops.window import pad_to_3d, window_problem
 from nbglcnn.plan.layout import MAX_EXACT_INTEGER
 

@@ -168,7 +168,7 @@ class Layout(msgspec.Struct, frozen=True):
         """The tiles per row: as many as fit, or fewer if rows then split better into squares."""
         (tw, th), (sy, sx), groups = self.tile, self.phases, self.groups
         images = self.tiles // groups
-        if images > 1 and groups * tw <= MAX_ROW_TEXELS and groups<=MAX_TILES_PER_ROW:
+        if images > 1 and groups * tw <= MAX_ROW_TEXELS and groups <= MAX_TILES_PER_ROW:
             return groups * _tiles_per_row(images, tw * sx * groups, th * sy, tw * groups)
         return _tiles_per_row(self.tiles, tw * sx, th * sy, tw)
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from nbglcnn.codegen.builder import Builder, Tensor
 from nbglcnn.codegen.glsl import MAX_LOOP_ITERATIONS, FragmentShader, shader_source
 from nbglcnn.codegen.uniform_slots import UniformValue
-from nbglcnn.ops.operator import Shape
 from nbglcnn.plan.layout import NCHW, Layout
 from nbglcnn.plan.schema import IndexMap
+
+if TYPE_CHECKING:
+    from nbglcnn.codegen.builder import Builder, Tensor
+
+Shape = tuple[int, ...]
 
 
 def per_element_shader(name: str, uniform_slots: str = "") -> FragmentShader:
@@ -32,6 +36,10 @@ AFFINE_GATHER_SHADER = per_element_shader("affine_gather", AFFINE_SLOTS)
 AFFINE_GATHER_TEXEL_SHADER = FragmentShader(
     "affine_gather_texel", shader_source("affine_gather_texel.glsl"), uniform_slots=AFFINE_SLOTS
 )
+AFFINE_GATHER_TRANSPOSED_SHADER = FragmentShader(
+    "affine_gather_transposed", shader_source("affine_gather_transposed.glsl"),
+    has_pixel_function=False, uniform_slots=AFFINE_SLOTS,
+)  # fmt: skip
 # Per element; a fragment of a per-element shader has up to 16 elements.
 MAX_LOOKUPS = MAX_LOOP_ITERATIONS // 16
 MAX_AXES = 14  # after merging; strided_gather.glsl has 7 pairs
@@ -92,6 +100,47 @@ class StridedView:
         return StridedView(tuple(shape), tuple(kept), self.offset)
 
 
+def compose_views(first: StridedView, second: StridedView) -> StridedView | None:
+    """Return the view that is `second` of the row-major elements of `first`, if it is one.
+
+    Each axis of the second view has to advance along a single axis of the first one, where it may
+    not pass the end; axes that continue on the next one are split.
+    """
+    axes = [(n, s) for n, s in zip(first.sizes, first.strides, strict=True) if n > 1]
+    lengths = [n for n, _ in axes]
+    units = [math.prod(lengths[k + 1 :]) for k in range(len(axes))]
+    digits = [second.offset // unit % n for unit, n in zip(units, lengths, strict=True)]
+    lowest, highest = list(digits), list(digits)
+    sizes: list[int] = []
+    strides: list[int] = []
+    pending = [*zip(second.sizes, second.strides, strict=True)][::-1]
+    while pending:
+        count, stride = pending.pop()
+        if count == 1 or stride == 0:
+            sizes.append(count)
+            strides.append(0)
+            continue
+        axis = next((k for k, unit in enumerate(units) if stride % unit == 0), None)
+        if axis is None:
+            return None
+        step = stride // units[axis]
+        inside = lengths[axis] // step if step > 0 and lengths[axis] % step == 0 else 0
+        if axis and 0 < inside < count and count % inside == 0:
+            pending += [(inside, stride), (count // inside, stride * inside)]
+            continue
+        end = (count - 1) * step
+        lowest[axis] += min(end, 0)
+        highest[axis] += max(end, 0)
+        sizes.append(count)
+        strides.append(step * axes[axis][1])
+    if any(low < 0 for low in lowest) or any(
+        high >= n for high, n in zip(highest, lengths, strict=True)
+    ):
+        return None
+    offset = first.offset + sum(d * s for d, (_, s) in zip(digits, axes, strict=True))
+    return StridedView(tuple(sizes), tuple(strides), offset)
+
+
 def view_index_map(view: StridedView) -> IndexMap:
     """Convert a view to an IndexMap, for the layer table."""
     return IndexMap(view.sizes, view.strides, view.offset)
@@ -117,29 +166,52 @@ def gather_strided(
     """
     layout = target if isinstance(target, Layout) else b.layout(target)
     output = b.create_scratch_tensor(layout, tensor)
-    view = StridedView(tuple(sizes), tuple(strides), offset).simplified()
+    draw_view(b, output, tensor, StridedView(tuple(sizes), tuple(strides), offset))
+    return output
+
+
+def draw_view(b: Builder, output: Tensor, tensor: Tensor, view: StridedView) -> None:
+    """Add the pass that writes a view of `tensor`'s row-major elements to `output`, in order."""
+    view, layout = view.simplified(), output.layout
     assert math.prod(view.sizes) == math.prod(layout.nchw), (view, layout)
     assert len(view.sizes) <= MAX_AXES, view
     steps = affine_steps(tensor.layout.nchw, layout.nchw, view) if b.target.fast_kernels else None
     if steps is None:
-        numbers = strided_uniforms(view)
         b.draw(
-            STRIDED_GATHER_SHADER,
-            output,
-            [tensor],
-            uniforms=numbers,
-            constants={"INDEXED": 0},
-            fetches=16,
-        )
-        return output
-    # With a single channel any step along c is valid, because only the first lane is kept.
-    channels = layout.nchw[1] == 1 or steps[2] == (0, 1, 0, 0)
-    texel = channels and all(step[1] % 4 == 0 for k, step in enumerate(steps) if k != 2)
-    kernel, fetches = (AFFINE_GATHER_TEXEL_SHADER, 4) if texel else (AFFINE_GATHER_SHADER, 16)
+            STRIDED_GATHER_SHADER, output, [tensor], uniforms=strided_uniforms(view),
+            constants={"INDEXED": 0}, fetches=16,
+        )  # fmt: skip
+        return
+    shader, fetches = _affine_shader(layout, steps)
     first, *others = steps
-    numbers = {"first": first, "steps": others}
-    b.draw(kernel, output, [tensor], uniforms=numbers, fetches=fetches)
-    return output
+    b.draw(shader, output, [tensor], uniforms={"first": first, "steps": others}, fetches=fetches)
+
+
+def copy_elements(b: Builder, output: Tensor, source: Tensor) -> None:
+    """Add the pass that copies the row-major elements of one tensor to another one."""
+    draw_view(b, output, source, contiguous_view((math.prod(source.layout.nchw),)))
+
+
+def _affine_shader(layout: Layout, steps: Sequence[tuple[int, ...]]) -> tuple[FragmentShader, int]:
+    """The shader for affine steps, and its reads per fragment.
+
+    The four lanes of a texel may be four neighbouring channels of the source, or its four layers.
+    """
+    first, *by_axis = steps
+    aligned = [step[1] % 4 == 0 for step in (first, *by_axis)]
+    layers = math.prod(layout.block)
+    # With a single channel any step along c is valid, because only the first lane is kept.
+    if (layout.nchw[1] == 1 or by_axis[1] == (0, 1, 0, 0)) and all(aligned[:2] + aligned[3:]):
+        return AFFINE_GATHER_TEXEL_SHADER, layers
+    across = next((k for k, d in zip((0, 2, 3), layout.block, strict=True) if d == 4), None)
+    if (
+        across is not None
+        and layout.phases == (1, 1)
+        and by_axis[across] == (0, 1, 0, 0)
+        and all(fits for k, fits in enumerate(aligned) if k != across + 1)
+    ):
+        return AFFINE_GATHER_TRANSPOSED_SHADER, 4
+    return AFFINE_GATHER_SHADER, 4 * layers
 
 
 def strided_uniforms(
