@@ -12,7 +12,8 @@ ROOT = Path(__file__).parents[1]
 sys.path += [str(ROOT / "tests" / "support"), str(ROOT / "notebooks")]
 
 from fashion_autoencoder import load_autoencoder  # noqa: E402
-from zoo import MobileNetV2, Pix2Pix, ResNet18  # noqa: E402
+from gallery_networks import DenseNet121, VisionTransformer  # noqa: E402
+from zoo import ConvNeXtBlock, MobileNetV2, Pix2Pix, ResNet18  # noqa: E402
 
 Shape = tuple[int, ...]
 
@@ -53,6 +54,43 @@ def all_convolutional_autoencoder() -> nn.Module:
     )  # fmt: skip
 
 
+class ChannelNorm(nn.LayerNorm):
+    """LayerNorm over the channels of maps."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+def convnext_tiny() -> nn.Module:
+    """ConvNeXt-T (Liu et al. 2022), 29 million parameters."""
+    layers: list[nn.Module] = [nn.Conv2d(3, 96, 4, 4), ChannelNorm(96)]
+    widths = (96, 192, 384, 768)
+    for k, (width, depth) in enumerate(zip(widths, (3, 3, 9, 3), strict=True)):
+        if k:
+            layers += [ChannelNorm(width // 2), nn.Conv2d(width // 2, width, 2, 2)]
+        layers += [ConvNeXtBlock(width) for _ in range(depth)]
+    head = (nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.LayerNorm(768), nn.Linear(768, 1000))
+    return nn.Sequential(*layers, *head)
+
+
+def vit_small() -> nn.Module:
+    """ViT-S/16 (Beyer et al. 2022: tokens are averaged), 22 million parameters."""
+    return VisionTransformer(384, 6, 12, patch=16, tokens=196, ratio=4, classes=1000)
+
+
+def vgg16() -> nn.Module:
+    """VGG-16 (Simonyan and Zisserman 2015), 138 million parameters."""
+    layers: list[nn.Module] = []
+    channels = 3
+    for width, depth in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
+        for _ in range(depth):
+            layers += [nn.Conv2d(channels, width, 3, padding=1), nn.ReLU()]
+            channels = width
+        layers.append(nn.MaxPool2d(2))
+    dense = (nn.Linear(25088, 4096), nn.ReLU(), nn.Linear(4096, 4096), nn.ReLU())
+    return nn.Sequential(*layers, nn.Flatten(), *dense, nn.Linear(4096, 1000))
+
+
 def convolution_factory(*sizes: int, **arguments: int) -> Callable[[], nn.Module]:
     """A single layer with its most common activation."""
     return lambda: nn.Sequential(nn.Conv2d(*sizes, **arguments), nn.ReLU())
@@ -72,6 +110,10 @@ MODELS = {
     "pix2pix64": BenchModel(lambda: Pix2Pix(64, 8), (1, 3, 256, 256), is_slow=True),
     "resnet18": BenchModel(ResNet18, (1, 3, 224, 224), is_drawing_timed=True, has_goal=True),
     "mobilenet_v2": BenchModel(MobileNetV2, (1, 3, 224, 224), has_goal=True),
+    "convnext_tiny": BenchModel(convnext_tiny, (1, 3, 224, 224)),
+    "ViT-S/16": BenchModel(vit_small, (1, 3, 224, 224)),
+    "densenet121": BenchModel(lambda: DenseNet121(32, 1000), (1, 3, 224, 224)),
+    "vgg16": BenchModel(vgg16, (1, 3, 224, 224), is_slow=True),
     "conv 3×3 64→64 @56": BenchModel(
         convolution_factory(64, 64, 3, 1, 1), (1, 64, 56, 56), has_goal=True
     ),

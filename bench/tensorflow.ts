@@ -34,6 +34,8 @@ setWasmPaths("/tfjs/");
 const LAST = [0, 2, 3, 1];
 const FIRST = [0, 3, 1, 2];
 
+const isOrder = (a: readonly number[], b: readonly number[]) => a.join() === b.join();
+
 function reordered(shape: readonly number[], order: readonly number[]): number[] {
   return shape.length === 4 ? order.map((axis) => shape[axis] as number) : [...shape];
 }
@@ -64,17 +66,36 @@ function transposed(
   return result;
 }
 
+const UNARY: Record<string, (x: tf.Tensor) => tf.Tensor> = {
+  Erf: tf.erf,
+  Relu: tf.relu,
+  Sigmoid: tf.sigmoid,
+  Tanh: tf.tanh,
+};
+const BINARY: Record<string, (a: tf.Tensor, b: tf.Tensor) => tf.Tensor> = {
+  Add: tf.add,
+  Div: tf.div,
+  Mul: tf.mul,
+};
+
+/** Makes a tensor from the values so far. */
+type Make = (values: Values) => tf.Tensor;
+
+/**
+ * Builds the network of TensorFlow.js's operators. Maps, which convolutions and pools take and give, are stored
+ * channels-last; other values are stored as in the ONNX file.
+ */
 class Translator {
   readonly steps: Step[] = [];
-  /** Values of rank 4 are stored channels-last. */
   readonly weights: tf.Tensor[] = [];
   private readonly uses = new Map<string, number>();
   private readonly skipped = new Set<Node>();
   private readonly network: Network;
   private readonly data: ArrayBuffer;
   private readonly ranks = new Map<string, number>();
+  private readonly channelsLast = new Set<string>();
 
-  /** Whether an activation may be fused into the preceding node, whose own output then doesn't exist. */
+  /** Whether a bias and an activation may be fused into the preceding node, whose own output then doesn't exist. */
   private readonly fuses: boolean;
 
   constructor(network: Network, data: ArrayBuffer, fuses: boolean) {
@@ -85,6 +106,7 @@ class Translator {
       for (const name of node.inputs) this.uses.set(name, (this.uses.get(name) ?? 0) + 1);
     }
     this.ranks.set(network.input, network.shape.length);
+    if (network.shape.length === 4) this.channelsLast.add(network.input);
     for (const node of network.nodes) if (!this.skipped.has(node)) this.steps.push(this.step(node));
   }
 
@@ -111,12 +133,65 @@ class Translator {
     return made;
   }
 
+  private isConstant(name: string): boolean {
+    return this.network.constants[name] !== undefined;
+  }
+
+  private rank(name: string): number {
+    return this.ranks.get(name) ?? this.network.constants[name]?.shape.length ?? 4;
+  }
+
+  /** A value as it is stored. */
+  private stored(name: string): Make {
+    return (values) => {
+      const found = values.get(name);
+      if (found === undefined) throw new Error(`${name} was not computed`);
+      return found;
+    };
+  }
+
+  /** A value in the order of the ONNX file. */
+  private plain(name: string): Make {
+    if (this.isConstant(name)) {
+      const kept = this.keep(() => this.array(name));
+      return () => kept;
+    }
+    const get = this.stored(name);
+    return this.channelsLast.has(name) ? (values) => tf.transpose(get(values), FIRST) : get;
+  }
+
+  /** A value of rank 4, or a constant that is broadcast to one, with its channels last. */
+  private maps(name: string): Make {
+    if (this.channelsLast.has(name)) return this.stored(name);
+    const get = this.plain(name);
+    if (!this.isConstant(name)) return (values) => tf.transpose(get(values), LAST);
+    const shape = this.network.constants[name]?.shape ?? [];
+    const padded = [...Array<number>(4 - shape.length).fill(1), ...shape];
+    const kept = this.keep(() => tf.transpose(tf.reshape(this.array(name), padded), LAST));
+    return () => kept;
+  }
+
+  private set(output: string, rank: number, isLast: boolean, make: Make): Step {
+    this.ranks.set(output, rank);
+    if (isLast) this.channelsLast.add(output);
+    return (values) => {
+      values.set(output, make(values));
+    };
+  }
+
+  /** The only consumer of a node's output, if its own output need not exist. */
+  private next(output: string): Node | undefined {
+    const alone = this.uses.get(output) === 1 && output !== this.network.output;
+    return this.fuses && alone
+      ? this.network.nodes.find((other) => other.inputs.includes(output))
+      : undefined;
+  }
+
   /** The fused activation: it follows a node and is the only consumer of its output. */
-  private fused(node: Node): { activation: Activation; output: string } {
-    const next = this.network.nodes.find((other) => other.inputs.includes(node.output));
-    const alone = this.uses.get(node.output) === 1 && node.output !== this.network.output;
+  private fused(value: string): { activation: Activation; output: string } {
+    const next = this.next(value);
     let activation: Activation = "linear";
-    if (this.fuses && alone && next !== undefined) {
+    if (next !== undefined) {
       if (next.op === "Relu") activation = "relu";
       if (next.op === "Sigmoid") activation = "sigmoid";
       const six = next.op === "Clip" && this.numbers(next.inputs[2] ?? "")[0] === 6;
@@ -126,25 +201,30 @@ class Translator {
         return { activation, output: next.output };
       }
     }
-    return { activation, output: node.output };
+    return { activation, output: value };
+  }
+
+  /** An operator that computes each element by itself, in whichever order its operands are stored. */
+  private elementwise(node: Node, make: (...operands: tf.Tensor[]) => tf.Tensor): Step {
+    const values = node.inputs.filter((name) => !this.isConstant(name));
+    const isLast = values.some((name) => this.channelsLast.has(name));
+    const get = node.inputs.map((name) => (isLast ? this.maps(name) : this.plain(name)));
+    const rank = Math.max(...node.inputs.map((name) => this.rank(name)));
+    return this.set(node.output, rank, isLast, (v) => make(...get.map((one) => one(v))));
   }
 
   private step(node: Node): Step {
     const [x = "", w = "", b = ""] = node.inputs;
     const a = node.attributes;
-    const rank = this.ranks.get(x) ?? 4;
-    const set = (output: string, make: (values: Values) => tf.Tensor, ranked = rank): Step => {
-      this.ranks.set(output, ranked);
-      return (values) => values.set(output, make(values));
-    };
-    const get = (values: Values, name: string) => {
-      const found = values.get(name);
-      if (found === undefined) throw new Error(`${name} was not computed`);
-      return found;
-    };
+    const rank = this.rank(x);
+    const isLast = this.channelsLast.has(x);
+    const unary = UNARY[node.op];
+    const binary = BINARY[node.op];
+    if (unary !== undefined) return this.elementwise(node, unary);
+    if (binary !== undefined) return this.elementwise(node, binary);
     switch (node.op) {
       case "Conv":
-        return this.convolution(node, set, get);
+        return this.convolution(node);
       case "ConvTranspose": {
         const filter = this.keep(() => tf.transpose(this.array(w), [2, 3, 1, 0]) as tf.Tensor4D);
         const bias = b === "" ? undefined : this.keep(() => this.array(b));
@@ -152,8 +232,9 @@ class Translator {
         const padding = (a.pads as number[])[0] ?? 0;
         const [kh = 0, kw = 0, channels = 0] = filter.shape;
         const pad = padding === 0 ? "valid" : "same";
-        return set(node.output, (values) => {
-          const image = get(values, x) as tf.Tensor4D;
+        const get = this.maps(x);
+        return this.set(node.output, 4, true, (values) => {
+          const image = get(values) as tf.Tensor4D;
           const [n, h, width] = image.shape;
           const size = (length: number, k: number, s: number) =>
             (length - 1) * s + k - 2 * padding;
@@ -167,13 +248,12 @@ class Translator {
           return bias === undefined ? made : tf.add(made, bias);
         });
       }
-      case "Gemm": {
-        const matrix = this.keep(() => (a.transB === 1 ? tf.transpose(this.array(w)) : this.array(w)));
-        const bias = b === "" ? undefined : this.keep(() => this.array(b));
-        const { activation, output } = this.fused(node);
-        return set(output, (values) =>
-          tf.fused.matMul({ a: get(values, x) as tf.Tensor2D, b: matrix, bias, activation }),
-        );
+      case "Gemm":
+        return this.product(node, a.transB === 1, b);
+      case "MatMul": {
+        if (this.isConstant(w)) return this.product(node, false, "");
+        const [left, right] = [this.plain(x), this.plain(w)];
+        return this.set(node.output, rank, false, (v) => tf.matMul(left(v), right(v)));
       }
       case "MaxPool":
       case "AveragePool": {
@@ -181,62 +261,129 @@ class Translator {
         const strides = a.strides as [number, number];
         const pad = (a.pads as number[] | undefined)?.[0] ?? 0;
         const pool = node.op === "MaxPool" ? tf.maxPool : tf.avgPool;
-        return set(node.output, (v) => pool(get(v, x) as tf.Tensor4D, size, strides, pad));
+        const get = this.maps(x);
+        return this.set(node.output, 4, true, (v) =>
+          pool(get(v) as tf.Tensor4D, size, strides, pad),
+        );
       }
-      case "GlobalAveragePool":
-        return set(node.output, (values) => tf.mean(get(values, x), [1, 2], true));
-      case "ReduceMean": {
-        const axes = w === "" ? (a.axes as number[]) : this.numbers(w);
-        const last = axes.map((axis) => [0, 3, 1, 2][(axis + rank) % rank] ?? axis);
-        const keep = a.keepdims !== 0;
-        const ranked = keep ? rank : rank - axes.length;
-        return set(node.output, (v) => tf.mean(get(v, x), last, keep), ranked);
+      case "BatchNormalization": {
+        const [, , , mean = "", variance = ""] = node.inputs;
+        const factor = this.keep(() =>
+          tf.mul(this.array(w), tf.rsqrt(tf.add(this.array(variance), a.epsilon as number))),
+        );
+        const shift = this.keep(() => tf.sub(this.array(b), tf.mul(this.array(mean), factor)));
+        const get = this.maps(x);
+        return this.set(node.output, 4, true, (v) => tf.add(tf.mul(get(v), factor), shift));
       }
-      case "Relu":
-        return set(node.output, (values) => tf.relu(get(values, x)));
+      case "LayerNormalization": {
+        const [scale, shift] = [this.plain(w), this.plain(b)];
+        const get = this.plain(x);
+        return this.set(node.output, rank, false, (v) => {
+          const given = get(v);
+          const centred = tf.sub(given, tf.mean(given, -1, true));
+          const variance = tf.mean(tf.square(centred), -1, true);
+          const factor = tf.rsqrt(tf.add(variance, a.epsilon as number));
+          return tf.add(tf.mul(tf.mul(centred, factor), scale(v)), shift(v));
+        });
+      }
       case "LeakyRelu":
-        return set(node.output, (values) => tf.leakyRelu(get(values, x), a.alpha as number));
-      case "Sigmoid":
-        return set(node.output, (values) => tf.sigmoid(get(values, x)));
-      case "Tanh":
-        return set(node.output, (values) => tf.tanh(get(values, x)));
+        return this.elementwise(node, (given) => tf.leakyRelu(given, a.alpha as number));
       case "Clip": {
         const [low = 0, high = 0] = [this.numbers(w)[0], this.numbers(b)[0]];
-        return set(node.output, (values) => tf.clipByValue(get(values, x), low, high));
+        const get = this.stored(x);
+        return this.set(node.output, rank, isLast, (v) => tf.clipByValue(get(v), low, high));
       }
-      case "Add":
-        return set(node.output, (values) => tf.add(get(values, x), get(values, w)));
-      case "Concat":
-        return set(node.output, (values) =>
-          tf.concat(
-            node.inputs.map((name) => get(values, name)),
-            rank === 4 ? 3 : (a.axis as number),
-          ),
+      case "Softmax": {
+        const get = this.plain(x);
+        return this.set(node.output, rank, false, (v) => tf.softmax(get(v), a.axis as number));
+      }
+      case "GlobalAveragePool": {
+        const get = this.maps(x);
+        return this.set(node.output, 4, true, (values) => tf.mean(get(values), [1, 2], true));
+      }
+      case "ReduceMean": {
+        const axes = (w === "" ? (a.axes as number[]) : this.numbers(w)).map(
+          (axis) => (axis + rank) % rank,
         );
+        const keep = a.keepdims !== 0;
+        const own = isLast ? axes.map((axis) => FIRST[axis] as number) : axes;
+        const get = this.stored(x);
+        const ranked = keep ? rank : rank - axes.length;
+        return this.set(node.output, ranked, isLast && keep, (v) => tf.mean(get(v), own, keep));
+      }
+      case "Transpose": {
+        const order = a.perm as number[];
+        const become = rank === 4 && isOrder(order, isLast ? LAST : FIRST);
+        const get = become ? this.stored(x) : this.plain(x);
+        return this.set(node.output, rank, become && !isLast, (v) =>
+          become ? tf.clone(get(v)) : tf.transpose(get(v), order),
+        );
+      }
+      case "Slice": {
+        const [, , ends = "", axes = ""] = node.inputs;
+        const axis = this.numbers(axes)[0] ?? 0;
+        const [start = 0, end = 0] = [this.numbers(w)[0], this.numbers(ends)[0]];
+        const get = this.plain(x);
+        return this.set(node.output, rank, false, (v) => {
+          const given = get(v);
+          const begin = given.shape.map((_, k) => (k === axis ? start : 0));
+          const size = given.shape.map((n, k) => (k === axis ? Math.min(end, n) - start : n));
+          return tf.slice(given, begin, size);
+        });
+      }
+      case "Squeeze": {
+        const axes = this.numbers(w);
+        const get = this.plain(x);
+        return this.set(node.output, rank - axes.length, false, (v) => tf.squeeze(get(v), axes));
+      }
+      case "Concat": {
+        const lasts = node.inputs.every((name) => this.channelsLast.has(name));
+        const get = node.inputs.map((name) => (lasts ? this.stored(name) : this.plain(name)));
+        const axis = lasts ? (FIRST[a.axis as number] as number) : (a.axis as number);
+        return this.set(node.output, rank, lasts, (v) => tf.concat(get.map((one) => one(v)), axis));
+      }
       case "Reshape":
       case "Flatten": {
-        // Flattens to vectors only: channels-last values with more than one pixel are transposed back first.
         const shape = w === "" ? undefined : this.numbers(w);
-        return set(
-          node.output,
-          (values) => {
-            const given = get(values, x);
-            const plain = given.rank === 4 ? tf.transpose(given, [0, 3, 1, 2]) : given;
-            return tf.reshape(plain, shape ?? [given.shape[0] ?? 1, -1]);
-          },
-          shape?.length ?? 2,
-        );
+        const get = this.plain(x);
+        return this.set(node.output, shape?.length ?? 2, false, (values) => {
+          const given = get(values);
+          return tf.reshape(given, shape ?? [given.shape[0] ?? 1, -1]);
+        });
       }
       default:
         throw new Error(`${node.op} is not translated for TensorFlow.js`);
     }
   }
 
-  private convolution(
-    node: Node,
-    set: (output: string, make: (values: Values) => tf.Tensor) => Step,
-    get: (values: Values, name: string) => tf.Tensor,
-  ): Step {
+  /** Rows of a value of any rank times a matrix, with a bias that is given or follows. */
+  private product(node: Node, isTransposed: boolean, given: string): Step {
+    const [x = "", w = ""] = node.inputs;
+    const matrix = this.keep(() =>
+      isTransposed ? tf.transpose(this.array(w)) : this.array(w),
+    ) as tf.Tensor2D;
+    let output = node.output;
+    let name = given;
+    const after = name === "" ? this.next(output) : undefined;
+    const other = after?.inputs.find((one) => one !== output) ?? "";
+    const vector = this.network.constants[other]?.shape;
+    if (after?.op === "Add" && vector?.length === 1 && vector[0] === matrix.shape[1]) {
+      this.skipped.add(after);
+      name = other;
+      output = after.output;
+    }
+    const bias = name === "" ? undefined : this.keep(() => this.array(name));
+    const fused = this.fused(output);
+    const get = this.plain(x);
+    return this.set(fused.output, this.rank(x), false, (values) => {
+      const rows = get(values);
+      const flat = tf.reshape(rows, [-1, matrix.shape[0]]) as tf.Tensor2D;
+      const made = tf.fused.matMul({ a: flat, b: matrix, bias, activation: fused.activation });
+      return tf.reshape(made, [...rows.shape.slice(0, -1), matrix.shape[1]]);
+    });
+  }
+
+  private convolution(node: Node): Step {
     const [x = "", w = "", b = ""] = node.inputs;
     const a = node.attributes;
     const groups = (a.group as number | undefined) ?? 1;
@@ -248,12 +395,13 @@ class Translator {
     );
     if (depthwise && filter.shape[3] !== 1) throw new Error("grouped convolution not translated");
     const bias = b === "" ? undefined : this.keep(() => this.array(b));
-    const { activation, output } = this.fused(node);
+    const { activation, output } = this.fused(node.output);
     const strides = (a.strides as [number, number] | undefined) ?? [1, 1];
     const call = depthwise ? tf.fused.depthwiseConv2d : tf.fused.conv2d;
-    return set(output, (values) =>
+    const get = this.maps(x);
+    return this.set(output, 4, true, (values) =>
       call({
-        x: get(values, x) as tf.Tensor4D,
+        x: get(values) as tf.Tensor4D,
         filter,
         strides,
         pad: pads[0] ?? 0,

@@ -40,9 +40,12 @@ class DenseLayer(nn.Module):
 
 
 class DenseNet121(nn.Module):
-    """DenseNet-121 (Huang et al. 2017), a quarter as wide: 58 dense layers in four blocks."""
+    """DenseNet-121 (Huang et al. 2017) with 58 dense layers in four blocks, a quarter as wide.
 
-    def __init__(self, growth: int = 8) -> None:
+    It is as wide as in the paper with `growth` 32.
+    """
+
+    def __init__(self, growth: int = 8, classes: int = 10) -> None:
         super().__init__()
         channels = 2 * growth
         self.stem = nn.Sequential(
@@ -61,10 +64,10 @@ class DenseNet121(nn.Module):
                 setattr(self, f"step{number}", step)
                 channels //= 2
         self.norm = nn.BatchNorm2d(channels)
-        self.head = nn.Linear(channels, 10)
+        self.head = nn.Linear(channels, classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Scores of ten classes."""
+        """Scores of the classes."""
         x = self.stem(x)
         for number in range(1, 5):
             x = getattr(self, f"dense{number}")(x)
@@ -93,12 +96,12 @@ class Attention(nn.Module):
 class TransformerBlock(nn.Module):
     """Pre-norm attention and MLP, each with a residual connection."""
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, ratio: int = 2) -> None:
         super().__init__()
         self.norm1, self.attn = nn.LayerNorm(width), Attention(width, heads)
         self.norm2 = nn.LayerNorm(width)
         self.mlp = nn.Sequential(
-            nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width)
+            nn.Linear(width, ratio * width), nn.GELU(), nn.Linear(ratio * width, width)
         )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -108,17 +111,21 @@ class TransformerBlock(nn.Module):
 
 
 class VisionTransformer(nn.Module):
-    """A ViT (Dosovitskiy et al. 2021) of six blocks on 8×8 patches of 56×56 pictures."""
+    """A ViT (Dosovitskiy et al. 2021) that averages its tokens, of 49 patches of 8×8 pixels."""
 
-    def __init__(self, width: int = 48, heads: int = 4, depth: int = 6) -> None:
+    def __init__(
+        self, width: int = 48, heads: int = 4, depth: int = 6, *, patch: int = 8, tokens: int = 49,
+        ratio: int = 2, classes: int = 10,
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.patches = nn.Conv2d(3, width, 8, 8)
-        self.places = nn.Parameter(torch.randn(1, 49, width) / 5)
-        self.blocks = nn.Sequential(*(TransformerBlock(width, heads) for _ in range(depth)))
-        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 10)
+        self.patches = nn.Conv2d(3, width, patch, patch)
+        self.places = nn.Parameter(torch.randn(1, tokens, width) / 5)
+        blocks = (TransformerBlock(width, heads, ratio) for _ in range(depth))
+        self.blocks = nn.Sequential(*blocks)
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Scores of ten classes."""
+        """Scores of the classes."""
         x = self.patches(x).flatten(2).transpose(1, 2) + self.places
         return self.head(self.norm(self.blocks(x)).mean(1))
 

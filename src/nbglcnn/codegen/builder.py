@@ -285,8 +285,10 @@ class Builder:
         return tensor, contiguous_view((math.prod(tensor.layout.nchw),))
 
     def deferred_node(self, value: str) -> Node | None:
-        """Return the deferred node that computes this value, or None."""
-        return self._deferred_nodes[value][0] if value in self._deferred_nodes else None
+        """Return the deferred node that computes this value, or None; views compute nothing."""
+        if value in self._deferred_views or value not in self._deferred_nodes:
+            return None
+        return self._deferred_nodes[value][0]
 
     def tensor(
         self, value: str, nchw: NCHW | None = None, block: PixelBlock | None = None
