@@ -331,6 +331,13 @@ class Translator {
           return tf.slice(given, begin, size);
         });
       }
+      case "Gather": {
+        const chosen = this.network.constants[w];
+        const [axis, get] = [a.axis as number, this.plain(x)];
+        const indices = this.keep(() => tf.tensor(this.numbers(w), chosen?.shape, "int32"));
+        const ranked = rank - 1 + (chosen?.shape.length ?? 0);
+        return this.set(node.output, ranked, false, (v) => tf.gather(get(v), indices, axis));
+      }
       case "Squeeze": {
         const axes = this.numbers(w);
         const get = this.plain(x);

@@ -11,7 +11,7 @@ import numpy as np
 
 from nbglcnn.codegen.edit_targets import EditTargets
 from nbglcnn.codegen.glsl import FragmentShader, program_source, shader_source, uniform_slots_of
-from nbglcnn.codegen.strided import StridedView, contiguous_view, copy_elements
+from nbglcnn.codegen.strided import StridedView, contiguous_view, copy_elements, draw_view
 from nbglcnn.codegen.texture_formats import TextureFormats
 from nbglcnn.codegen.uniform_slots import GlslFunction, UniformValue, write_uniforms
 from nbglcnn.codegen.weights import INTEGER_PACKERS, pack_weight
@@ -72,6 +72,17 @@ class Epilogue:
     activation: Node | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class DeferredView:
+    """A view of `source` that no pass has drawn yet, its node and layer, and its own layout."""
+
+    node: Node
+    layer: int
+    source: Tensor
+    view: StridedView
+    layout: Layout
+
+
 def row_major_texture_size(count: int, max_side: int = 4096) -> tuple[int, int]:
     """(width, height) in texels of a texture that holds `count` floats in row-major order.
 
@@ -119,7 +130,7 @@ class Builder:
         self._uniform_offsets: dict[bytes, int] = {}
         self._tensors: dict[str, Tensor] = {}
         self._deferred_nodes: dict[str, tuple[Node, int, Callable[[Builder, Node], None]]] = {}
-        self._deferred_views: dict[str, tuple[Tensor, StridedView]] = {}
+        self._deferred_views: dict[str, DeferredView] = {}
         self._copies: dict[tuple[str, NCHW, PixelBlock | None, int], Tensor] = {}
         self._weight_textures: dict[str, int] = {}
         self.used_constants: set[str] = set()
@@ -219,9 +230,10 @@ class Builder:
         """Return a value's tensor as stored, in any nchw; constants are packed on demand."""
         if not math.prod(self.shape(value)):
             return self.zero_tensor()
+        if value in self._deferred_views:
+            self._draw_deferred_view(value)
         if value in self._deferred_nodes:
             node, layer, lower = self._deferred_nodes.pop(value)
-            self._deferred_views.pop(value, None)
             reader = self._node, self.layer
             self.enter_layer(node, layer)
             lower(self, node)
@@ -263,32 +275,35 @@ class Builder:
         self._deferred_nodes[node.outputs[0]] = (node, self.layer, lower)
 
     def defer_view(
-        self,
-        node: Node,
-        value: str,
-        source: Tensor,
-        view: StridedView,
-        lower: Callable[[Builder, Node], None],
+        self, node: Node, value: str, source: Tensor, view: StridedView, layout: Layout
     ) -> None:
         """Defer an output that is a view of a tensor until it is requested as a texture.
 
-        A view of it reads the tensor instead, so that a chain of views takes one pass.
+        It then gets the requested layout, or `layout`. A view of it reads the tensor instead, so
+        that a chain of views takes one pass.
         """
-        self._deferred_nodes[value] = (node, self.layer, lower)
-        self._deferred_views[value] = (source, view)
+        self._deferred_views[value] = DeferredView(node, self.layer, source, view, layout)
+
+    def _draw_deferred_view(self, value: str, layout: Layout | None = None) -> None:
+        deferred = self._deferred_views.pop(value)
+        reader = self._node, self.layer
+        self.enter_layer(deferred.node, deferred.layer)
+        output = self.create_scratch_tensor(layout or deferred.layout, deferred.source)
+        draw_view(self, output, deferred.source, deferred.view)
+        self.bind(value, output)
+        self._node, self.layer = reader
 
     def view_source(self, value: str) -> tuple[Tensor, StridedView]:
         """Return a tensor and the view of its row-major elements that a value is."""
         if value in self._deferred_views:
-            return self._deferred_views[value]
+            deferred = self._deferred_views[value]
+            return deferred.source, deferred.view
         tensor = self.stored_tensor(value)
         return tensor, contiguous_view((math.prod(tensor.layout.nchw),))
 
     def deferred_node(self, value: str) -> Node | None:
-        """Return the deferred node that computes this value, or None; views compute nothing."""
-        if value in self._deferred_views or value not in self._deferred_nodes:
-            return None
-        return self._deferred_nodes[value][0]
+        """Return the deferred node that computes this value, or None."""
+        return self._deferred_nodes[value][0] if value in self._deferred_nodes else None
 
     def tensor(
         self, value: str, nchw: NCHW | None = None, block: PixelBlock | None = None
@@ -302,6 +317,8 @@ class Builder:
         nchw = nchw or storage_nchw(self.shape(value))
         if self.constant_data(value) is not None and value not in self._tensors:
             return self.constant_tensor(value, nchw, block)
+        if value in self._deferred_views:
+            self._draw_deferred_view(value, self.layout(nchw, block))
         stored = self.stored_tensor(value)
         if stored.layout.nchw == nchw and block in (None, stored.layout.block):
             return stored

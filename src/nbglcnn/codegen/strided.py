@@ -31,7 +31,7 @@ def per_element_shader(name: str, uniform_slots: str = "") -> FragmentShader:
 STRIDED_GATHER_SHADER = per_element_shader(
     "strided_gather", "int offset, axes, stride, length; ivec4 pairs[7]"
 )
-AFFINE_SLOTS = "ivec4 first, steps[4]"
+AFFINE_SLOTS = "ivec4 first, steps[5]; int inner"
 AFFINE_GATHER_SHADER = per_element_shader("affine_gather", AFFINE_SLOTS)
 AFFINE_GATHER_TEXEL_SHADER = FragmentShader(
     "affine_gather_texel", shader_source("affine_gather_texel.glsl"), uniform_slots=AFFINE_SLOTS
@@ -183,8 +183,10 @@ def draw_view(b: Builder, output: Tensor, tensor: Tensor, view: StridedView) -> 
         )  # fmt: skip
         return
     shader, fetches = _affine_shader(layout, steps)
-    first, *others = steps
-    b.draw(shader, output, [tensor], uniforms={"first": first, "steps": others}, fetches=fetches)
+    b.draw(
+        shader, output, [tensor], fetches=fetches,
+        uniforms={"first": steps.first, "steps": steps.by_axis, "inner": steps.inner_channels},
+    )  # fmt: skip
 
 
 def copy_elements(b: Builder, output: Tensor, source: Tensor) -> None:
@@ -192,25 +194,28 @@ def copy_elements(b: Builder, output: Tensor, source: Tensor) -> None:
     draw_view(b, output, source, contiguous_view((math.prod(source.layout.nchw),)))
 
 
-def _affine_shader(layout: Layout, steps: Sequence[tuple[int, ...]]) -> tuple[FragmentShader, int]:
+def _affine_shader(layout: Layout, steps: AffineSteps) -> tuple[FragmentShader, int]:
     """The shader for affine steps, and its reads per fragment.
 
     The four lanes of a texel may be four neighbouring channels of the source, or its four layers.
     """
-    first, *by_axis = steps
-    aligned = [step[1] % 4 == 0 for step in (first, *by_axis)]
+    n, c, h, w, outer = steps.by_axis
     layers = math.prod(layout.block)
-    # With a single channel any step along c is valid, because only the first lane is kept.
-    if (layout.nchw[1] == 1 or by_axis[1] == (0, 1, 0, 0)) and all(aligned[:2] + aligned[3:]):
-        return AFFINE_GATHER_TEXEL_SHADER, layers
-    across = next((k for k, d in zip((0, 2, 3), layout.block, strict=True) if d == 4), None)
-    if (
-        across is not None
-        and layout.phases == (1, 1)
-        and by_axis[across] == (0, 1, 0, 0)
-        and all(fits for k, fits in enumerate(aligned) if k != across + 1)
-    ):
-        return AFFINE_GATHER_TRANSPOSED_SHADER, 4
+
+    def is_aligned(*steps: tuple[int, ...]) -> bool:
+        return all(step[1] % 4 == 0 for step in steps)
+
+    if steps.inner_channels % 4 == 0:
+        # With a single channel any step along c is valid, because only the first lane is kept.
+        alone = layout.nchw[1] == 1 or c == (0, 1, 0, 0)
+        if alone and is_aligned(steps.first, n, h, w, outer):
+            return AFFINE_GATHER_TEXEL_SHADER, layers
+        lines = zip((n, h, w), layout.block, strict=True)
+        across = next((step for step, pixels in lines if pixels == 4), None)
+        others = [c, outer, *(step for step in (n, h, w) if step is not across)]
+        transposed = across == (0, 1, 0, 0) and layout.phases == (1, 1)
+        if transposed and is_aligned(steps.first, *others):
+            return AFFINE_GATHER_TRANSPOSED_SHADER, 4
     return AFFINE_GATHER_SHADER, 4 * layers
 
 
@@ -225,21 +230,36 @@ def strided_uniforms(
     return {**numbers, "pairs": pairs}
 
 
-def affine_steps(source_nchw: NCHW, nchw: NCHW, view: StridedView) -> list[tuple[int, ...]] | None:
-    """The first element's source coordinates, and their increments along n, c, h and w.
+@dataclass(frozen=True, slots=True)
+class AffineSteps:
+    """Source coordinates (n, c, h, w) as sums of multiples of an output's coordinates.
 
-    Returns None if an axis of either nchw needs several strides, so that no such increments exist.
+    Attributes:
+        first: The source coordinates of the first element.
+        by_axis: Their increments along the output's n, c, h, w and, the fifth, along
+            c / inner_channels; the increments of c then count from c % inner_channels.
+        inner_channels: The length of the inner part of the channel axis.
     """
-    strides = _nchw_strides(nchw, view)
-    if strides is None:
+
+    first: tuple[int, ...]
+    by_axis: tuple[tuple[int, ...], ...]
+    inner_channels: int
+
+
+def affine_steps(source_nchw: NCHW, nchw: NCHW, view: StridedView) -> AffineSteps | None:
+    """Return the steps of a view, or None if an axis of either nchw needs more strides."""
+    found = _nchw_strides(nchw, view)
+    if found is None:
         return None
+    strides, inner = found
+    n, c, h, w = nchw
     units = [math.prod(source_nchw[k + 1 :]) for k in range(4)]
     first = tuple(
         view.offset // unit % length for unit, length in zip(units, source_nchw, strict=True)
     )
-    steps = [first]
+    by_axis = []
     lowest, highest = list(first), list(first)
-    for count, stride in zip(nchw, strides, strict=True):
+    for count, stride in zip((n, inner, h, w, c // inner), strides, strict=True):
         step = [0, 0, 0, 0]
         if count > 1 and stride:
             # Take the outermost axis whose unit divides the stride; the range check rejects a wrong
@@ -249,26 +269,39 @@ def affine_steps(source_nchw: NCHW, nchw: NCHW, view: StridedView) -> list[tuple
             end = (count - 1) * step[axis]
             lowest[axis] += min(end, 0)
             highest[axis] += max(end, 0)
-        steps.append(tuple(step))
+        by_axis.append(tuple(step))
     fits = all(
         low >= 0 and high < length
         for low, high, length in zip(lowest, highest, source_nchw, strict=True)
     )
-    return steps if fits else None
+    # Channels that aren't split count up to a whole group, also in its lanes after the last one.
+    inner = inner if c > inner else -(-c // 4) * 4
+    return AffineSteps(first, tuple(by_axis), inner) if fits else None
 
 
-def _nchw_strides(nchw: NCHW, view: StridedView) -> list[int] | None:
-    """The single stride of each axis of the nchw over the view; None if an axis needs several."""
+def _nchw_strides(nchw: NCHW, view: StridedView) -> tuple[list[int], int] | None:
+    """The strides of n, inner c, h, w and outer c over the view, and the length of inner c.
+
+    None if an axis needs more strides than that.
+    """
     axes = list(zip(view.sizes, view.strides, strict=True))
+    inner, outer = nchw[1], 0
     found = []
-    for count in reversed(nchw):
+    for axis, count in reversed([*enumerate(nchw)]):
         if count == 1:
             found.append(0)
             continue
         length, stride = axes.pop()
-        if length % count:
+        if axis == 1 and length < count and count % length == 0:
+            inner, rest = length, count // length
+            length, outer = axes.pop()
+            if length % rest:
+                return None
+            if length > rest:
+                axes.append((length // rest, outer * rest))
+        elif length % count:
             return None
-        found.append(stride)
-        if length > count:
+        elif length > count:
             axes.append((length // count, stride * count))
-    return found[::-1]
+        found.append(stride)
+    return [*found[::-1], outer], inner

@@ -79,16 +79,11 @@ def _draw_product_of_rows(
     """
     inner = numel(b.shape(node.inputs[0])) // rows
     nchw: NCHW = (rows, inner, 1, 1)
-    n, c, h, w = b.stored_tensor(node.inputs[0]).layout.nchw
-    layers = split_kernel_texture(c, outputs, h * w)[1]
-    constant = b.constant_data(node.inputs[1]) is not None
-    if (
-        n == rows <= 2
-        and h * w <= MAX_KERNEL_ROWS
-        and layers <= b.target.max_array_layers
-        and (constant or not transpose)
-    ):
-        nchw = (n, c, h, w)
+    if rows <= 2 and (not transpose or b.constant_data(node.inputs[1]) is not None):
+        n, c, h, w = b.stored_tensor(node.inputs[0]).layout.nchw
+        layers = split_kernel_texture(c, outputs, h * w)[1]
+        if n == rows and h * w <= MAX_KERNEL_ROWS and layers <= b.target.max_array_layers:
+            nchw = (n, c, h, w)
     kernel = nchw[2:]
     window = SlidingWindow(kernel, (1, 1), (1, 1), (0, 0), (0, 0), (1, 1))
     packing = {"transpose": transpose, "factor": float_attr(node, "alpha", 1.0)}

@@ -13,7 +13,6 @@ from nbglcnn.codegen.strided import (
     StridedView,
     compose_views,
     contiguous_view,
-    gather_strided,
     per_element_shader,
     view_index_map,
 )
@@ -164,14 +163,9 @@ def lower_view(b: Builder, node: Node, view: StridedView, output: int = 0) -> No
         b.bind(value, source)
         return
 
-    def lower(b: Builder, _: Node) -> None:
-        nchw = storage_nchw(storage_shape(b, value))
-        b.bind(value, gather_strided(b, source, nchw, view.sizes, view.strides, view.offset))
-
+    b.defer_view(node, value, source, view, b.layout(storage_nchw(storage_shape(b, value))))
     if value in b.observed:
-        lower(b, node)
-    else:
-        b.defer_view(node, value, source, view, lower)
+        b.stored_tensor(value)
 
 
 def _compose_with_input(b: Builder, value: str, view: StridedView) -> tuple[Tensor, StridedView]:

@@ -1,8 +1,7 @@
 // As affine_gather.glsl where the pixels of a block of four in a line are four input channels, one input texel, and the
 // lanes of an output texel lie in four of these: four fetches serve 16 elements.
-vec4 source(ivec4 at, int k) {
-  int c = min(at.y * 4 + k, u.o.nchw.y - 1);
-  ivec4 p = u_first + u_steps(0) * at.x + u_steps(1) * c + u_steps(2) * at.z + u_steps(3) * at.w;
+vec4 source(ivec4 first, int c) {
+  ivec4 p = first + u_steps(1) * c;
   return texel(x0, u.x[0], ivec4(p.x, p.y >> 2, p.zw));
 }
 
@@ -12,6 +11,10 @@ void main() {
     o0 = o1 = o2 = o3 = vec4(0.0);
     return;
   }
-  mat4 m = transpose(mat4(source(at, 0), source(at, 1), source(at, 2), source(at, 3)));
+  int part = over(4 * at.y, u_inner), c = 4 * at.y - part * u_inner;
+  ivec4 first = u_first + u_steps(0) * at.x + u_steps(2) * at.z + u_steps(3) * at.w + u_steps(4) * part;
+  ivec4 lanes = min(c + ivec4(0, 1, 2, 3), u.o.nchw.y - 1 - part * u_inner);
+  mat4 m = transpose(mat4(source(first, lanes.x), source(first, lanes.y), source(first, lanes.z),
+                          source(first, lanes.w)));
   o0 = keep(m[0], at.y), o1 = keep(m[1], at.y), o2 = keep(m[2], at.y), o3 = keep(m[3], at.y);
 }
