@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nbglcnn.codegen.glsl import MAX_LOOP_ITERATIONS, FragmentShader, shader_source
+from nbglcnn.codegen.glsl import (
+    MAX_FAST_DIVIDEND,
+    MAX_LOOP_ITERATIONS,
+    FragmentShader,
+    shader_source,
+)
 from nbglcnn.codegen.uniform_slots import UniformValue
 from nbglcnn.plan.layout import NCHW, Layout
 from nbglcnn.plan.schema import IndexMap
@@ -31,7 +36,8 @@ def per_element_shader(name: str, uniform_slots: str = "") -> FragmentShader:
 STRIDED_GATHER_SHADER = per_element_shader(
     "strided_gather", "int offset, axes, stride, length; ivec4 pairs[7]"
 )
-AFFINE_SLOTS = "ivec4 first, steps[5]; int inner"
+AFFINE_SLOTS = "ivec4 first, steps[6]; ivec2 inner"
+UNSPLIT_LENGTH = 2**30  # more than any axis has
 AFFINE_GATHER_SHADER = per_element_shader("affine_gather", AFFINE_SLOTS)
 AFFINE_GATHER_TEXEL_SHADER = FragmentShader(
     "affine_gather_texel", shader_source("affine_gather_texel.glsl"), uniform_slots=AFFINE_SLOTS
@@ -42,6 +48,8 @@ AFFINE_GATHER_TRANSPOSED_SHADER = FragmentShader(
 )  # fmt: skip
 # Per element; a fragment of a per-element shader has up to 16 elements.
 MAX_LOOKUPS = MAX_LOOP_ITERATIONS // 16
+# What an element of strided_gather.glsl costs: a read, and divisions for each axis.
+STRIDED_FETCHES = 16
 MAX_AXES = 14  # after merging; strided_gather.glsl has 7 pairs
 
 
@@ -185,7 +193,7 @@ def draw_view(b: Builder, output: Tensor, tensor: Tensor, view: StridedView) -> 
     shader, fetches = _affine_shader(layout, steps)
     b.draw(
         shader, output, [tensor], fetches=fetches,
-        uniforms={"first": steps.first, "steps": steps.by_axis, "inner": steps.inner_channels},
+        uniforms={"first": steps.first, "steps": steps.by_axis, "inner": steps.inner_lengths},
     )  # fmt: skip
 
 
@@ -199,24 +207,33 @@ def _affine_shader(layout: Layout, steps: AffineSteps) -> tuple[FragmentShader, 
 
     The four lanes of a texel may be four neighbouring channels of the source, or its four layers.
     """
-    n, c, h, w, outer = steps.by_axis
+    n, c, h, w, outer_n, outer_c = steps.by_axis
     layers = math.prod(layout.block)
 
     def is_aligned(*steps: tuple[int, ...]) -> bool:
         return all(step[1] % 4 == 0 for step in steps)
 
-    if steps.inner_channels % 4 == 0:
+    inner_n, inner_c = steps.inner_lengths
+    if inner_c % 4 == 0:
         # With a single channel any step along c is valid, because only the first lane is kept.
         alone = layout.nchw[1] == 1 or c == (0, 1, 0, 0)
-        if alone and is_aligned(steps.first, n, h, w, outer):
+        if alone and is_aligned(steps.first, n, h, w, outer_n, outer_c):
             return AFFINE_GATHER_TEXEL_SHADER, layers
         lines = zip((n, h, w), layout.block, strict=True)
         across = next((step for step, pixels in lines if pixels == 4), None)
-        others = [c, outer, *(step for step in (n, h, w) if step is not across)]
+        others = [c, outer_n, outer_c, *(step for step in (n, h, w) if step is not across)]
         transposed = across == (0, 1, 0, 0) and layout.phases == (1, 1)
-        if transposed and is_aligned(steps.first, *others):
+        if transposed and inner_n % 4 == 0 and is_aligned(steps.first, *others):
             return AFFINE_GATHER_TRANSPOSED_SHADER, 4
     return AFFINE_GATHER_SHADER, 4 * layers
+
+
+def view_fetches(source: Layout, layout: Layout, view: StridedView) -> int:
+    """The reads per element of the pass that draws a view, for the choice of a layout."""
+    steps = affine_steps(source.nchw, layout.nchw, view)
+    if steps is None:
+        return STRIDED_FETCHES
+    return 4 * _affine_shader(layout, steps)[1] // math.prod(layout.block)
 
 
 def strided_uniforms(
@@ -234,32 +251,33 @@ def strided_uniforms(
 class AffineSteps:
     """Source coordinates (n, c, h, w) as sums of multiples of an output's coordinates.
 
+    The output's n and c may each be split into an outer and an inner part.
+
     Attributes:
         first: The source coordinates of the first element.
-        by_axis: Their increments along the output's n, c, h, w and, the fifth, along
-            c / inner_channels; the increments of c then count from c % inner_channels.
-        inner_channels: The length of the inner part of the channel axis.
+        by_axis: Their increments along the output's inner n, inner c, h, w, outer n and outer c.
+        inner_lengths: The lengths of inner n and inner c.
     """
 
     first: tuple[int, ...]
     by_axis: tuple[tuple[int, ...], ...]
-    inner_channels: int
+    inner_lengths: tuple[int, int]
 
 
 def affine_steps(source_nchw: NCHW, nchw: NCHW, view: StridedView) -> AffineSteps | None:
     """Return the steps of a view, or None if an axis of either nchw needs more strides."""
-    found = _nchw_strides(nchw, view)
-    if found is None:
+    # Split axes that go on from one axis of the source to the next one.
+    split = compose_views(contiguous_view(source_nchw), view)
+    axes = _nchw_axes(nchw, split) if split is not None else None
+    if axes is None:
         return None
-    strides, inner = found
-    n, c, h, w = nchw
     units = [math.prod(source_nchw[k + 1 :]) for k in range(4)]
     first = tuple(
         view.offset // unit % length for unit, length in zip(units, source_nchw, strict=True)
     )
     by_axis = []
     lowest, highest = list(first), list(first)
-    for count, stride in zip((n, inner, h, w, c // inner), strides, strict=True):
+    for count, stride in axes:
         step = [0, 0, 0, 0]
         if count > 1 and stride:
             # Take the outermost axis whose unit divides the stride; the range check rejects a wrong
@@ -274,34 +292,31 @@ def affine_steps(source_nchw: NCHW, nchw: NCHW, view: StridedView) -> AffineStep
         low >= 0 and high < length
         for low, high, length in zip(lowest, highest, source_nchw, strict=True)
     )
-    # Channels that aren't split count up to a whole group, also in its lanes after the last one.
-    inner = inner if c > inner else -(-c // 4) * 4
-    return AffineSteps(first, tuple(by_axis), inner) if fits else None
+    outer = axes[4:]
+    inner_n, inner_c = (
+        axes[k][0] if count > 1 else UNSPLIT_LENGTH for k, (count, _) in enumerate(outer)
+    )
+    return AffineSteps(first, tuple(by_axis), (inner_n, inner_c)) if fits else None
 
 
-def _nchw_strides(nchw: NCHW, view: StridedView) -> tuple[list[int], int] | None:
-    """The strides of n, inner c, h, w and outer c over the view, and the length of inner c.
+def _nchw_axes(nchw: NCHW, view: StridedView) -> list[tuple[int, int]] | None:
+    """The length and the stride of inner n, inner c, h, w, outer n and outer c over the view.
 
     None if an axis needs more strides than that.
     """
-    axes = list(zip(view.sizes, view.strides, strict=True))
-    inner, outer = nchw[1], 0
-    found = []
+    axes = [(n, stride) for n, stride in zip(view.sizes, view.strides, strict=True) if n > 1]
+    found = [(1, 0)] * 6
     for axis, count in reversed([*enumerate(nchw)]):
         if count == 1:
-            found.append(0)
             continue
         length, stride = axes.pop()
-        if axis == 1 and length < count and count % length == 0:
-            inner, rest = length, count // length
-            length, outer = axes.pop()
-            if length % rest:
-                return None
-            if length > rest:
-                axes.append((length // rest, outer * rest))
-        elif length % count:
+        if axis < 2 and length < count <= MAX_FAST_DIVIDEND and count % length == 0:
+            found[axis] = length, stride
+            axis, count = axis + 4, count // length
+            length, stride = axes.pop()
+        if length % count:
             return None
-        elif length > count:
+        found[axis] = count, stride
+        if length > count:
             axes.append((length // count, stride * count))
-        found.append(stride)
-    return [*found[::-1], outer], inner
+    return found

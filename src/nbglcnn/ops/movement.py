@@ -14,6 +14,7 @@ from nbglcnn.codegen.strided import (
     compose_views,
     contiguous_view,
     per_element_shader,
+    view_fetches,
     view_index_map,
 )
 from nbglcnn.graph import Node
@@ -46,7 +47,7 @@ from nbglcnn.ops.receptive_field import (
     same_position,
     shifted_position,
 )
-from nbglcnn.plan.layout import storage_nchw
+from nbglcnn.plan.layout import Layout, storage_nchw
 from nbglcnn.plan.schema import AxisWindow, Role
 
 DEPTH_TO_SPACE_SHADER = per_element_shader("depth_to_space", "int block, along, across")
@@ -163,9 +164,19 @@ def lower_view(b: Builder, node: Node, view: StridedView, output: int = 0) -> No
         b.bind(value, source)
         return
 
-    b.defer_view(node, value, source, view, b.layout(storage_nchw(storage_shape(b, value))))
+    b.defer_view(node, value, source, view, _view_layout(b, value, source, view))
     if value in b.observed:
         b.stored_tensor(value)
+
+
+def _view_layout(b: Builder, value: str, source: Tensor, view: StridedView) -> Layout:
+    """The layout for a view: its own, or that of rows over the last axis if that reads texels."""
+    shape = storage_shape(b, value)
+    own = b.layout(storage_nchw(shape))
+    if len(shape) < 3:
+        return own
+    rows = b.layout((math.prod(shape[:-1]), shape[-1], 1, 1))
+    return min(own, rows, key=lambda layout: view_fetches(source.layout, layout, view))
 
 
 def _compose_with_input(b: Builder, value: str, view: StridedView) -> tuple[Tensor, StridedView]:
