@@ -25,6 +25,7 @@ FLATTEN_SHADER = FragmentShader(
     "flatten", shader_source("flatten.glsl"), has_pixel_function=False, uniform_slots=WIDTH_SLOT
 )
 FLATTEN_STRIPS_SHADER = replace(FLATTEN_SHADER, source=shader_source("flatten_strips.glsl"))
+FLATTEN_TEXELS_SHADER = replace(FLATTEN_SHADER, source=shader_source("flatten_texels.glsl"))
 UNFLATTEN_SHADER = FragmentShader(
     "unflatten",
     shader_source("unflatten.glsl") + shader_source("pixel_loop_main.glsl"),
@@ -32,6 +33,9 @@ UNFLATTEN_SHADER = FragmentShader(
     uniform_slots=WIDTH_SLOT,
 )
 UNFLATTEN_PAIRS_SHADER = replace(UNFLATTEN_SHADER, source=shader_source("unflatten_pairs.glsl"))
+UNFLATTEN_TEXELS_SHADER = FragmentShader(
+    "unflatten", shader_source("unflatten_texels.glsl"), uniform_slots=WIDTH_SLOT
+)
 
 # Limit for all textures, in bytes: above it browsers tend to lose the context without an error.
 TEXTURE_BUDGET_BYTES = 2 * 2**30
@@ -591,14 +595,18 @@ class Builder:
         self.formats.mark_uploaded(staging)
         self.formats.mark_dtype(staging, dtype)
         layout = tensor.layout
-        pairs = (layout.block, layout.phases, layout.nchw[3] % 2) == ((1, 2, 2), (1, 1), 0)
-        pairs = pairs and self.target.fast_kernels and not layout.max_side
+        shader, fetches = UNFLATTEN_SHADER, 16
+        if self.target.fast_kernels and not layout.max_side and layout.phases == (1, 1):
+            if layout.has_whole_texels:
+                shader, fetches = UNFLATTEN_TEXELS_SHADER, 4
+            elif layout.block == (1, 2, 2) and layout.nchw[3] % 2 == 0:
+                shader, fetches = UNFLATTEN_PAIRS_SHADER, 8
         step = self.make_pass(
-            UNFLATTEN_PAIRS_SHADER if pairs else UNFLATTEN_SHADER,
+            shader,
             tensor.texture,
             layout,
             [Tensor(staging, layout)],
             uniforms={"width": width},
-            fetches=8 if pairs else 16,
+            fetches=fetches,
         )
         return p.Input(key, shape, dtype.name, staging, step)

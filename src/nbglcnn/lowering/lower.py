@@ -12,6 +12,7 @@ import msgspec
 from nbglcnn.codegen.builder import (
     FLATTEN_SHADER,
     FLATTEN_STRIPS_SHADER,
+    FLATTEN_TEXELS_SHADER,
     Builder,
     Tensor,
     row_major_texture_size,
@@ -279,8 +280,12 @@ def _make_value(
     shape = b.shape(name)
     tensor = tensor or b.stored_tensor(name)
     layout = tensor.layout
-    variant = {} if layout.max_side else flatten_constants(layout, fast=b.target.fast_kernels)
-    kernel = FLATTEN_STRIPS_SHADER if layout.max_side else FLATTEN_SHADER
+    fast = b.target.fast_kernels
+    kernel, variant = FLATTEN_SHADER, flatten_constants(layout, fast=fast)
+    if layout.max_side:
+        kernel, variant = FLATTEN_STRIPS_SHADER, {}
+    elif fast and layout.has_whole_texels and layout.phases == (1, 1):
+        kernel, variant = FLATTEN_TEXELS_SHADER, {}
     read = _make_readback(b, kernel, [tensor], [], math.prod(shape), {}, variant)
     return p.Value(
         key, kind, shape, nchw, b.graph.values[name].dtype.name, tensor.texture, layout,  # type: ignore[arg-type]

@@ -340,7 +340,6 @@ def _patch_constants(
         (kh, kw, sy, sx) == (1, 1, 1, 1)
         and not any(window.pads_begin + window.pads_end)
         and (x.block, x.phases) == (block, (1, 1))
-        and math.prod(block) == 4
         and not x.max_side
         and not conv.transposed
         and not conv.is_depthwise

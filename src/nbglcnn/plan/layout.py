@@ -150,6 +150,12 @@ class Layout(msgspec.Struct, frozen=True):
         return -(-self.nchw[1] // 4)
 
     @property
+    def has_whole_texels(self) -> bool:
+        """Whether a texel's lanes are elements that follow each other in row-major order."""
+        n, c, h, w = self.nchw
+        return h * w == 1 and (n == 1 or c % 4 == 0)
+
+    @property
     def tile(self) -> tuple[int, int]:
         """(width, height) of one tile in texels, in each phase area."""
         _, _, h, w = self.nchw

@@ -146,11 +146,21 @@
 // What one input channel group adds.
 #if POINT
 #define PATCH(p, layer) vec4 p = FETCH(x0, vec3(shift, layer)); APPLY(p)
+#if LAYERS == 1
+#define PATCHES PATCH(p0, 0.0)
+#define PIXELS PIXEL(a0, p0)
+#elif LAYERS == 2
+#define PATCHES PATCH(p0, 0.0) PATCH(p1, 1.0)
+#define PIXELS PIXEL(a0, p0) PIXEL(a1, p1)
+#else
+#define PATCHES PATCH(p0, 0.0) PATCH(p1, 1.0) PATCH(p2, 2.0) PATCH(p3, 3.0)
+#define PIXELS PIXEL(a0, p0) PIXEL(a1, p1) PIXEL(a2, p2) PIXEL(a3, p3)
+#endif
 #define GROUP \
-  { PATCH(p0, 0.0) PATCH(p1, 1.0) PATCH(p2, 2.0) PATCH(p3, 3.0) \
+  { PATCHES \
     vec3 t = q; \
     WEIGHTS \
-    PIXEL(a0, p0) PIXEL(a1, p1) PIXEL(a2, p2) PIXEL(a3, p3) }
+    PIXELS }
 #else
 #define GROUP DOWN(LOADS) ALL_TAPS(TAP)
 #endif
@@ -243,5 +253,12 @@ void main() {
 #endif
     }
   }
-  finish(found, a0, a1, a2, a3);
+  finish(found, a0
+#if LAYERS > 1
+    , a1
+#endif
+#if LAYERS > 2
+    , a2, a3
+#endif
+  );
 }
