@@ -1,4 +1,4 @@
-"""Measures the rate of a network on a camera in JupyterLab, and on a data set at full speed.
+"""Measures a Viewer at rest, and the rates on a camera and on a data set, in JupyterLab.
 
     python bench/camera.py [--renderers swiftshader llvmpipe] [--seconds 60]
 
@@ -6,7 +6,7 @@ The camera is Chromium's fake one, 640×480 pixels. A data set of the input's si
 camera nor resampling: the page draws the same pictures after each run, in the same view, with the
 source drawer open. Both are measured in turns, since the machine's load varies. Bytes are the sizes
 of the page's objects after a garbage collection, at the start and end of the camera's last and
-longest turn.
+longest turn. Before all that nothing changes for a minute, in which the page's work is counted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BENCH_FOLDER = Path(__file__).parent
 ROOT = BENCH_FOLDER.parent
 sys.path += [str(BENCH_FOLDER), str(ROOT / "scripts"), str(ROOT / "tests/support")]
 
-from playwright.sync_api import Locator  # noqa: E402
+from playwright.sync_api import CDPSession, Locator  # noqa: E402
 
 from jupyter_lab import Notebook  # noqa: E402
 from notebooks import open_notebooks  # noqa: E402
@@ -62,12 +62,53 @@ rates = follow(viewer)
 """
 CAMERA_CELL = "viewer.source = nbglcnn.Webcam()\nrates = follow(viewer)"
 
+# In the page: counts the draw calls, the messages to the server and the requested frames.
+COUNT_SCRIPT = """() => {
+  const counted = { draws: 0, messages: 0, frames: 0 };
+  const restore = [];
+  const wrap = (owner, name, kind) => {
+    const call = owner[name];
+    owner[name] = function (...given) {
+      counted[kind] += 1;
+      return call.apply(this, given);
+    };
+    restore.push(() => { owner[name] = call; });
+  };
+  wrap(WebGL2RenderingContext.prototype, "drawArrays", "draws");
+  wrap(WebSocket.prototype, "send", "messages");
+  wrap(window, "requestAnimationFrame", "frames");
+  window.takeCounts = () => { for (const one of restore) one(); return counted; };
+}"""
+# The time of a run is measured again up to 16 s after the last measurement.
+SETTLING_S = 40
+
+
+def measure_rest(notebook: Notebook, seconds: float) -> dict[str, float]:
+    """Count what the page does while nothing changes, and its main thread's milliseconds."""
+    scroll_to_viewer(notebook)
+    time.sleep(SETTLING_S)
+    page = notebook.page
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    page.evaluate(COUNT_SCRIPT)
+    before = _task_ms(session)
+    time.sleep(seconds)
+    busy_ms = _task_ms(session) - before
+    session.detach()
+    return {**page.evaluate("() => window.takeCounts()"), "ms": busy_ms}
+
+
+def _task_ms(session: CDPSession) -> float:
+    metrics = session.send("Performance.getMetrics")["metrics"]
+    return 1000 * sum(one["value"] for one in metrics if one["name"] == "TaskDuration")
+
 
 def measure_network(notebook: Notebook, name: str, seconds: float) -> dict[str, Any]:
     """Measure runs per second of a data set and of the camera, and the page's bytes."""
     notebook.delete_cells()
     notebook.run(VIEWER_CELL.format(name=name))
-    found: dict[str, list[float]] = {"played": [], "camera": [], "bytes": []}
+    found: dict[str, Any] = {"rest": measure_rest(notebook, seconds)}
+    found |= {"played": [], "camera": [], "bytes": []}
     for turn in range(ROUNDS):
         notebook.run(DATASET_CELL)
         open_source_drawer(notebook)
@@ -135,7 +176,7 @@ def print_rates(name: str, renderer: str, row: dict[str, Any]) -> None:
     print(
         f"{name} on {renderer}: {camera:.1f} runs a second of a camera of {CAMERA_FPS}, "
         f"{played:.1f} of a data set: {camera_rate_ratio(row):.2f} of the lesser; "
-        f"{early / 1e6:.1f} MB of objects, {late / 1e6:.1f} MB at the end",
+        f"{early / 1e6:.1f} MB of objects, {late / 1e6:.1f} MB at the end; at rest {row['rest']}",
         flush=True,
     )
 

@@ -28,7 +28,7 @@ from browsers import chromium_arguments, find_chromium  # noqa: E402
 from jupyter_lab import LabServer, new_notebook, running_lab  # noqa: E402
 from targets import PAUSE_BEFORE_CELL_S  # noqa: E402
 
-CELL_NETWORKS = ("fashion autoencoder", "resnet18", "pix2pix64")
+CELL_NETWORKS = ("fashion autoencoder", "resnet18", "densenet121", "vgg16", "pix2pix64")
 HEAVY_NETWORK = "pix2pix64"  # 218 MB of weights; on one renderer only, unless `full`
 STARTUP_PHASES = ("load", "plan", "transfer", "shaders", "run")
 TIMEOUT_MS = 300_000

@@ -58,6 +58,7 @@ class ChannelNorm(nn.LayerNorm):
     """LayerNorm over the channels of maps."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Maps in and out."""
         return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
@@ -110,14 +111,23 @@ MODELS = {
     "pix2pix64": BenchModel(lambda: Pix2Pix(64, 8), (1, 3, 256, 256), is_slow=True),
     "resnet18": BenchModel(ResNet18, (1, 3, 224, 224), is_drawing_timed=True, has_goal=True),
     "mobilenet_v2": BenchModel(MobileNetV2, (1, 3, 224, 224), has_goal=True),
-    "convnext_tiny": BenchModel(convnext_tiny, (1, 3, 224, 224)),
-    "ViT-S/16": BenchModel(vit_small, (1, 3, 224, 224)),
+    "convnext_tiny": BenchModel(convnext_tiny, (1, 3, 224, 224), has_goal=True),
+    "ViT-S/16": BenchModel(vit_small, (1, 3, 224, 224), has_goal=True),
     "densenet121": BenchModel(lambda: DenseNet121(32, 1000), (1, 3, 224, 224)),
     "vgg16": BenchModel(vgg16, (1, 3, 224, 224), is_slow=True),
     "conv 3×3 64→64 @56": BenchModel(
         convolution_factory(64, 64, 3, 1, 1), (1, 64, 56, 56), has_goal=True
     ),
+    "conv 3×3 512→512 @7": BenchModel(
+        convolution_factory(512, 512, 3, 1, 1), (1, 512, 7, 7), has_goal=True
+    ),
     "conv 1×1 64→256 @56": BenchModel(convolution_factory(64, 256, 1), (1, 64, 56, 56)),
+    "conv 1×1 384→1536 @14": BenchModel(
+        convolution_factory(384, 1536, 1), (1, 384, 14, 14), has_goal=True
+    ),
+    "linear 384→1536, 196 rows": BenchModel(
+        lambda: nn.Sequential(nn.Linear(384, 1536), nn.ReLU()), (1, 196, 384), has_goal=True
+    ),
     "depthwise 3×3 144 @56": BenchModel(
         convolution_factory(144, 144, 3, 1, 1, groups=144), (1, 144, 56, 56)
     ),

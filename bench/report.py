@@ -317,7 +317,10 @@ def _camera_section(found: dict[str, Any]) -> str:
             said = format_verdict(-share, *(-one for one in CAMERA_RATE_LIMITS))
             early, late = (f"{one / 1e6:.1f}" for one in row["bytes"])
             rates = (f"{statistics.median(row[kind]):.3g}" for kind in ("camera", "played"))
-            rows.append([name, renderer, *rates, f"{share:.2f}", said, early, late])
+            rest = row["rest"]
+            counts = " / ".join(str(rest[kind]) for kind in ("draws", "messages", "frames"))
+            calm = [counts, f"{rest['ms']:.0f}"]
+            rows.append([name, renderer, *rates, f"{share:.2f}", said, early, late, *calm])
     heads = [
         "",
         "renderer",
@@ -327,9 +330,11 @@ def _camera_section(found: dict[str, Any]) -> str:
         "",
         "MB",
         "MB at the end",
+        "at rest: draws / messages / frames",
+        "ms",
     ]
     return (
-        "## A camera\n"
+        "## A camera, and a Viewer at rest\n"
         + _wrap_paragraph(
             f"Chromium's fake camera (640×480, {CAMERA_FPS} pictures a second) is the input of a "
             "network in JupyterLab for a minute, with all pictures drawn. Before that it "
@@ -337,7 +342,9 @@ def _camera_section(found: dict[str, Any]) -> str:
             "view; the source drawer is open in both. The share is the camera's runs divided by "
             "the smaller of the camera's rate and the data set's runs, as the median of the turns. "
             "MB is the size of the page's objects after a garbage collection, at the start and the "
-            "end of that minute."
+            "end of that minute. Before all that nothing changes for a minute: the page's draw "
+            "calls, its messages to Python, the animation frames that it requests, and the "
+            "milliseconds of its main thread, JupyterLab's own work included."
         )
         + "\n\n"
         + _table(heads, rows)

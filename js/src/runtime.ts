@@ -11,7 +11,7 @@ import {
   namedInputs,
   singleOrNamed,
 } from "./named_arrays.ts";
-import { parsePlan } from "./plan/plan_file.ts";
+import { openPlan } from "./plan/plan_file.ts";
 import { requiredInputs } from "./plan/required_inputs.ts";
 import type { Device, Precision, Progress } from "./plan/runtime.ts";
 import { Sections } from "./plan/sections.ts";
@@ -72,12 +72,23 @@ export async function load(
   file: ArrayBuffer | Uint8Array,
   options: LoadOptions = {},
 ): Promise<LoadedPlan> {
-  const { plan, uniforms, getWeight } = parsePlan(file);
+  const { plan, uniforms, getWeight, whenVerified } = openPlan(file);
   const device = options.device ?? acquireDevice();
   const giveBack = options.device === undefined ? releaseDevice : () => undefined;
+  const create = async (): Promise<Runner> => {
+    const made = Runner.create(device as GlDevice, plan, uniforms, getWeight, options.onProgress);
+    const [runner] = await Promise.allSettled([made, whenVerified]);
+    try {
+      await whenVerified; // explains other errors
+    } catch (error) {
+      if (runner.status === "fulfilled") runner.value.dispose();
+      throw error;
+    }
+    return await made;
+  };
   let runner: Runner;
   try {
-    runner = await Runner.create(device as GlDevice, plan, uniforms, getWeight, options.onProgress);
+    runner = await create();
   } catch (error) {
     giveBack();
     throw error;

@@ -2,6 +2,7 @@
 
 import { checkPlan } from "./check_plan.ts";
 import { crc32 } from "./crc32.ts";
+import { waitForPoll } from "./run_slices.ts";
 import { PlanError } from "./runtime.ts";
 import {
   ALIGNMENT_BYTES,
@@ -58,11 +59,21 @@ export function parseHeaderAndUniforms(bytes: Uint8Array): {
   return { plan, uniforms: body.subarray(0, plan.uniform_bytes), body };
 }
 
-/** Throw if the checksum is wrong. A file without the magic number is left for `parseHeaderAndUniforms` to report. */
-function verifyChecksum(bytes: Uint8Array): void {
+/** Bytes of the checksum between two pauses: about 10 ms. */
+const CHECKSUM_BURST_BYTES = 2 ** 22;
+
+/**
+ * Throw at the end if the checksum is wrong; yields between parts of the file. A file without the magic number is left
+ * for `parseHeaderAndUniforms` to report.
+ */
+function* verifyChecksum(bytes: Uint8Array): Generator<void> {
   if (bytes.length < 16 || !hasMagic(bytes)) return;
   const kept = new DataView(bytes.buffer, bytes.byteOffset).getUint32(12, true);
-  const found = crc32(bytes.subarray(16), crc32(bytes.subarray(0, 12)));
+  let found = crc32(bytes.subarray(0, 12));
+  for (let at = 16; at < bytes.length; at += CHECKSUM_BURST_BYTES) {
+    found = crc32(bytes.subarray(at, at + CHECKSUM_BURST_BYTES), found);
+    yield;
+  }
   if (kept !== found) {
     const [a, b] = [found, kept].map((sum) => sum.toString(16).padStart(8, "0"));
     throw damagedFileError(`its checksum is ${a}, not ${b}; copy it again`);
@@ -72,11 +83,45 @@ function verifyChecksum(bytes: Uint8Array): void {
 const hasMagic = (bytes: Uint8Array): boolean =>
   String.fromCharCode(...bytes.subarray(0, MAGIC.length)) === MAGIC;
 
-/** Parse the output of `Plan.to_bytes`, checking every offset and size. */
+/** Parse the output of `Plan.to_bytes`, checking its checksum and every offset and size. */
 export function parsePlan(file: ArrayBuffer | Uint8Array): PlanFile {
-  let bytes = file instanceof Uint8Array ? file : new Uint8Array(file);
-  if (bytes.byteOffset % 4 !== 0) bytes = bytes.slice(); // for the Float32Arrays below
-  verifyChecksum(bytes);
+  const bytes = alignedBytes(file);
+  for (const _ of verifyChecksum(bytes));
+  return parseVerifiedPlan(bytes);
+}
+
+/**
+ * Parse a Plan file now, and check its checksum in pauses of other work; `whenVerified` rejects if it is wrong. A file
+ * that cannot be parsed is checked at once: the checksum explains the other error.
+ */
+export function openPlan(
+  file: ArrayBuffer | Uint8Array,
+): PlanFile & { readonly whenVerified: Promise<void> } {
+  const bytes = alignedBytes(file);
+  const check = verifyChecksum(bytes);
+  try {
+    const parsed = parseVerifiedPlan(bytes);
+    const whenVerified = inPauses(check);
+    whenVerified.catch(() => undefined); // the caller awaits it later
+    return { ...parsed, whenVerified };
+  } catch (error) {
+    for (const _ of check);
+    throw error;
+  }
+}
+
+async function inPauses(work: Generator<void>): Promise<void> {
+  do await waitForPoll(true);
+  while (work.next().done !== true);
+}
+
+/** The bytes, at an offset that Float32Arrays can have. */
+function alignedBytes(file: ArrayBuffer | Uint8Array): Uint8Array {
+  const bytes = file instanceof Uint8Array ? file : new Uint8Array(file);
+  return bytes.byteOffset % 4 === 0 ? bytes : bytes.slice();
+}
+
+function parseVerifiedPlan(bytes: Uint8Array): PlanFile {
   const { plan, uniforms, body } = parseHeaderAndUniforms(bytes);
   const blobs = new Map<string, Float32Array>();
   for (const { hash, texture } of plan.weights) {

@@ -207,13 +207,15 @@ const PHASE_TONES: Record<Status["phase"], string> = {
   closed: "warn",
 };
 
-/** The status message, below the pictures and never over them. */
+/** The status message, below the pictures and never over them; before the first ones, in the middle of the view. */
 export function StatusMessage() {
-  const { status } = useViews().state;
-  const { phase, title, text, done, total, detail, action } = status.value;
+  const { state, network } = useViews();
+  const { phase, title, text, done, total, detail, action } = state.status.value;
   if (phase === "ready") return null;
+  const tone = PHASE_TONES[phase];
+  const isFirst = tone === "brand" && lastRun(state) === null && network.value !== null;
   return (
-    <section class={`nbg-message nbg-${PHASE_TONES[phase]}`} aria-live="polite">
+    <section class={`nbg-message nbg-${tone} ${isFirst ? "nbg-first" : ""}`} aria-live="polite">
       <strong>{title}</strong>
       {text !== "" && <p>{text}</p>}
       {done !== undefined && total !== undefined && total > 0 && (
