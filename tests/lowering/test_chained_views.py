@@ -11,6 +11,7 @@ from torch import nn
 
 import nbglcnn
 from assertions import assert_equal
+from gallery_networks import Attention
 from nbglcnn import Session
 from nbglcnn.codegen.strided import StridedView, compose_views, contiguous_view
 
@@ -113,3 +114,68 @@ def test_observed_views_have_their_own_values() -> None:
     with Session(nbglcnn.compile(model, x)) as session:
         session.run(x.numpy())
         assert_equal(session.read("1"), x.relu().flatten(2).numpy())
+
+
+def run_fused(model: nn.Module, x: torch.Tensor) -> tuple[int, np.ndarray]:
+    """The number of passes of the fused Plan, and its output."""
+    plan = nbglcnn.compile(model, x, observe="outputs")
+    with Session(plan) as session:
+        return len(plan.header.passes), session.run(x.numpy())["output"]
+
+
+@pytest.mark.parametrize("features", [8, 5, 4], ids=str)
+def test_rows_of_heads_are_joined(features: int) -> None:
+    class Joined(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(3 * features, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.linear((2 * x).transpose(1, 2).reshape(2, 7, -1))
+
+    torch.manual_seed(features)
+    model, x = Joined().eval(), torch.randn(2, 3, 7, features)
+    passes, found = run_fused(model, x)
+    assert passes == 3  # the multiplication, the rows, the product
+    assert_equal(found, model(x).detach().numpy())
+
+
+@pytest.mark.parametrize("size", [(6, 5), (4, 7), (1, 9)], ids=str)
+@pytest.mark.parametrize("channels", [8, 6, 3], ids=str)
+def test_maps_become_rows_and_rows_become_maps(channels: int, size: tuple[int, int]) -> None:
+    class Normalized(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.linear = nn.LayerNorm(channels), nn.Linear(channels, channels)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + self.linear(self.norm(x.permute(0, 2, 3, 1))).permute(0, 3, 1, 2)
+
+    torch.manual_seed(channels)
+    model, x = Normalized().eval(), torch.randn(2, channels, *size)
+    _, found = run_fused(model, x)
+    assert_equal(found, model(x).detach().numpy())
+
+
+@pytest.mark.parametrize("shape", [(1, 10), (6, 10), (5, 8), (1, 3), (9, 3), (7, 12, 1)], ids=str)
+def test_vectors_are_written_and_read_texel_by_texel(shape: tuple[int, ...]) -> None:
+    x = torch.arange(1.0, 1 + np.prod(shape)).reshape(shape)
+    _, found = run_fused(nn.Sequential(nn.ReLU()), x)
+    assert_equal(found, x.numpy())
+
+
+@pytest.mark.parametrize("tokens", [13, 16], ids=str)
+def test_attention_moves_whole_texels_between_its_products(tokens: int) -> None:
+    torch.manual_seed(tokens)
+    model, x = Attention(24, 3).eval(), torch.randn(2, tokens, 24)
+    plan = nbglcnn.compile(model, x, observe="outputs")
+    names = [plan.header.programs[one.program].name for one in plan.header.passes]
+    # Queries and values; and the rows of the input and of all heads, if no four of them are of two
+    # examples. Keys are turned.
+    copies = {"affine_gather_transposed": 2, "affine_gather": 2, "affine_gather_texel": 1}
+    if tokens % 4 == 0:
+        copies |= {"affine_gather_transposed": 4, "affine_gather": 0}
+    assert {name: names.count(name) for name in copies} == copies
+    assert "strided_gather" not in names
+    _, found = run_fused(model, x)
+    assert_equal(found, model(x).detach().numpy())

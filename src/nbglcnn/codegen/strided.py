@@ -223,7 +223,9 @@ def _affine_shader(layout: Layout, steps: AffineSteps) -> tuple[FragmentShader, 
         across = next((step for step, pixels in lines if pixels == 4), None)
         others = [c, outer_n, outer_c, *(step for step in (n, h, w) if step is not across)]
         transposed = across == (0, 1, 0, 0) and layout.phases == (1, 1)
-        if transposed and inner_n % 4 == 0 and is_aligned(steps.first, *others):
+        # Four images of a block must lie in one part.
+        whole_blocks = across is not n or inner_n % 4 == 0
+        if transposed and whole_blocks and is_aligned(steps.first, *others):
             return AFFINE_GATHER_TRANSPOSED_SHADER, 4
     return AFFINE_GATHER_SHADER, 4 * layers
 
