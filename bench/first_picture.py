@@ -53,6 +53,7 @@ const look = () => {
   if (window.clock.shown === undefined) view.scrollIntoView(); // what nobody sees isn't drawn
   first("shown");
   if (view.textContent.trim() !== "") first("text");
+  if (view.querySelector("canvas") !== null) first("layers"); // with their names, without pictures
   if (view.querySelector("canvas[data-drawn]") !== null) first("drawn");
 };
 new MutationObserver(look).observe(document, {
@@ -127,6 +128,7 @@ def split_into_phases(page: Page, kernel_times: dict[str, float]) -> dict[str, A
         "shaders": uploading - compiling,
         "run": drawn - uploading,
         "text": clock.get("text", drawn) - made,
+        "layers": clock.get("layers", drawn) - begun,
         "task_ms": max(tasks, default=0.0),
     }
 
@@ -185,7 +187,8 @@ def print_cells(name: str, renderer: str, rows: list[dict[str, Any]]) -> None:
         parts = ", ".join(f"{part} {row[part]:.2f}" for part in STARTUP_PHASES)
         print(f"  {which:6} cell {row['total']:6.2f} s: {parts};", end=" ")
         print(
-            f"first text after {row['text']:.2f} s; longest task {row['task_ms']:.0f} ms",
+            f"first text after {row['text']:.2f} s, layers {row['layers']:.2f} s after the cell's "
+            f"start; longest task {row['task_ms']:.0f} ms",
             flush=True,
         )
 

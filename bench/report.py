@@ -27,6 +27,7 @@ FIRST_PICTURE_LIMITS_S = {
     "resnet18": (15.0, 7.5),
 }  # first and second cell
 FIRST_TEXT_LIMIT_S = 0.5
+LAYER_NAMES_LIMIT_S = 1.0
 READ_RATE_LIMITS = 0.8, 0.5  # relative to a bare widget's rate: target, floor
 LONGEST_TASK_LIMIT_MS = 200
 CAMERA_RATE_LIMITS = (
@@ -282,20 +283,23 @@ def _first_picture_section(found: dict[str, Any]) -> str:
                 rows.append(
                     [
                         *row,
+                        _format_with_limit(cell["layers"], LAYER_NAMES_LIMIT_S),
                         _format_with_limit(cell["text"], FIRST_TEXT_LIMIT_S),
                         _format_with_limit(cell["task_ms"], LONGEST_TASK_LIMIT_MS),
                     ]
                 )
     heads = ["", "renderer", "**all**", "recording it", "Plan", "transfer"]
-    heads += ["shaders", "first run", "first words after", "longest task"]
+    heads += ["shaders", "first run", "layers named after", "first words after", "longest task"]
     return (
         "## The first picture\n"
         + _wrap_paragraph(
             "Seconds from `Viewer(model, x)` in a cell of JupyterLab to its first picture, in a "
             f"new kernel, {PAUSE_BEFORE_CELL_S:g} s after the cell that imports PyTorch and "
             "nbglcnn, and again with another network of the same kind. *Plan* is everything from "
-            "the graph to packed weights. *First words* is the time from the display of the Viewer "
-            "to its first text; the longest task is the longest time without a response of the "
+            "the graph to packed weights. *Layers named* is the time from the start of the cell to "
+            "the strip or graph of layers with their names, without pictures: recording and Plan "
+            "come before it. *First words* is the time from the display of the Viewer to its first "
+            "text; the longest task is the longest time without a response of the "
             "page, in milliseconds. The limit is after the slash; that of the Plan is 1 s."
         )
         + "\n\n"
