@@ -54,6 +54,8 @@ TARGET_BOUNDS = (
     "*First runs*: a shader takes 20 to 35 ms to translate and compile in SwiftShader, and 40 to "
     "90 ms in llvmpipe, where an empty one takes 17 ms. A single layer needs three: one each for "
     "the input, the layer and the output. TensorFlow.js compiles six small ones for it.",
+    "*All activations read*: the worst networks are convnext_tiny and ViT-S/16, whose linear "
+    "layers take most of the time.",
     "*The drawn autoencoder*: 14 pictures and 5 passes for their ranges at about 0.05 ms each, and "
     "the transfer of the pictures to the page.",
 )
@@ -298,9 +300,10 @@ def _first_picture_section(found: dict[str, Any]) -> str:
             "nbglcnn, and again with another network of the same kind. *Plan* is everything from "
             "the graph to packed weights. *Layers named* is the time from the start of the cell to "
             "the strip or graph of layers with their names, without pictures: recording and Plan "
-            "come before it. *First words* is the time from the display of the Viewer to its first "
-            "text; the longest task is the longest time without a response of the "
-            "page, in milliseconds. The limit is after the slash; that of the Plan is 1 s."
+            "come before it, and recording takes three forwards. *First words* is the time from "
+            "the display of the Viewer to its first text; the longest task is the longest time "
+            "without a response of the page, in milliseconds. The limit is after the slash; that "
+            "of the Plan is 1 s."
         )
         + "\n\n"
         + _table(heads, rows)
