@@ -33,8 +33,8 @@ from viewer_models import IMPORTS_CELL, autoencoder, hook_values, pictures
 
 FAST_KERNEL_REPLACEMENT = [
     "MORE_ROWS",
-    "finish(found, a0,",
-    "finish(found, 1.01 * a0,",
+    "finish(found, a0",
+    "finish(found, 1.01 * a0",
 ]  # conv_patch.glsl
 
 
