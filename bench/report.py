@@ -140,7 +140,9 @@ def write_page(results: dict[str, Any]) -> None:
 
 def _wrap_item(text: str) -> str:
     """Wrap an item of a list at 100 columns."""
-    return _wrap_paragraph(text).replace("\n", "\n  ")
+    return textwrap.fill(
+        text, 98, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _wrap_paragraph(text: str) -> str:
