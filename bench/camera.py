@@ -23,8 +23,9 @@ BENCH_FOLDER = Path(__file__).parent
 ROOT = BENCH_FOLDER.parent
 sys.path += [str(BENCH_FOLDER), str(ROOT / "scripts"), str(ROOT / "tests/support")]
 
-from playwright.sync_api import CDPSession, Locator  # noqa: E402
+from playwright.sync_api import Locator  # noqa: E402
 
+from clicks import main_thread_ms  # noqa: E402
 from jupyter_lab import Notebook  # noqa: E402
 from notebooks import open_notebooks  # noqa: E402
 from report import CAMERA_FPS, camera_rate_ratio  # noqa: E402
@@ -91,16 +92,11 @@ def measure_rest(notebook: Notebook, seconds: float) -> dict[str, float]:
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
     page.evaluate(COUNT_SCRIPT)
-    before = _task_ms(session)
+    before = main_thread_ms(session)
     time.sleep(seconds)
-    busy_ms = _task_ms(session) - before
+    busy_ms = main_thread_ms(session) - before
     session.detach()
     return {**page.evaluate("() => window.takeCounts()"), "ms": busy_ms}
-
-
-def _task_ms(session: CDPSession) -> float:
-    metrics = session.send("Performance.getMetrics")["metrics"]
-    return 1000 * sum(one["value"] for one in metrics if one["name"] == "TaskDuration")
 
 
 def measure_network(notebook: Notebook, name: str, seconds: float) -> dict[str, Any]:

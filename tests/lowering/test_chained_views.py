@@ -11,6 +11,7 @@ from torch import nn
 
 import nbglcnn
 from assertions import assert_equal
+from fused_runs import run_fused
 from gallery_networks import Attention
 from nbglcnn import Session
 from nbglcnn.codegen.strided import StridedView, compose_views, contiguous_view
@@ -116,13 +117,6 @@ def test_observed_views_have_their_own_values() -> None:
         assert_equal(session.read("1"), x.relu().flatten(2).numpy())
 
 
-def run_fused(model: nn.Module, x: torch.Tensor) -> tuple[int, np.ndarray]:
-    """The number of passes of the fused Plan, and its output."""
-    plan = nbglcnn.compile(model, x, observe="outputs")
-    with Session(plan) as session:
-        return len(plan.header.passes), session.run(x.numpy())["output"]
-
-
 @pytest.mark.parametrize("features", [8, 5, 4], ids=str)
 def test_rows_of_heads_are_joined(features: int) -> None:
     class Joined(nn.Module):
@@ -135,9 +129,9 @@ def test_rows_of_heads_are_joined(features: int) -> None:
 
     torch.manual_seed(features)
     model, x = Joined().eval(), torch.randn(2, 3, 7, features)
-    passes, found = run_fused(model, x)
+    passes, found, expected = run_fused(model, x)
     assert passes == 3  # the multiplication, the rows, the product
-    assert_equal(found, model(x).detach().numpy())
+    assert_equal(found, expected)
 
 
 @pytest.mark.parametrize("size", [(6, 5), (4, 7), (1, 9)], ids=str)
@@ -153,14 +147,14 @@ def test_maps_become_rows_and_rows_become_maps(channels: int, size: tuple[int, i
 
     torch.manual_seed(channels)
     model, x = Normalized().eval(), torch.randn(2, channels, *size)
-    _, found = run_fused(model, x)
-    assert_equal(found, model(x).detach().numpy())
+    _, found, expected = run_fused(model, x)
+    assert_equal(found, expected)
 
 
 @pytest.mark.parametrize("shape", [(1, 10), (6, 10), (5, 8), (1, 3), (9, 3), (7, 12, 1)], ids=str)
 def test_vectors_are_written_and_read_texel_by_texel(shape: tuple[int, ...]) -> None:
     x = torch.arange(1.0, 1 + np.prod(shape)).reshape(shape)
-    _, found = run_fused(nn.Sequential(nn.ReLU()), x)
+    _, found, _ = run_fused(nn.Sequential(nn.ReLU()), x)
     assert_equal(found, x.numpy())
 
 
@@ -177,5 +171,5 @@ def test_attention_moves_whole_texels_between_its_products(tokens: int) -> None:
         copies |= {"affine_gather_transposed": 4, "affine_gather": 0}
     assert {name: names.count(name) for name in copies} == copies
     assert "strided_gather" not in names
-    _, found = run_fused(model, x)
-    assert_equal(found, model(x).detach().numpy())
+    _, found, expected = run_fused(model, x)
+    assert_equal(found, expected)

@@ -8,19 +8,9 @@ from torch.nn import functional as F
 
 import nbglcnn
 from assertions import assert_equal
+from fused_runs import run_fused
 from nbglcnn import Session
 from onnx_models import model_of, node
-
-
-def run_fused(model: nn.Module, *inputs: torch.Tensor) -> tuple[int, np.ndarray, np.ndarray]:
-    """Run the fused Plan: the number of its passes, its output, and PyTorch's."""
-    plan = nbglcnn.compile(model.eval(), inputs, observe="outputs")
-    with torch.no_grad():
-        expected = model(*inputs).numpy()
-    keys = [one.key for one in plan.header.inputs]
-    with Session(plan) as session:
-        found = session.run(dict(zip(keys, (x.numpy() for x in inputs), strict=True)))
-    return len(plan.header.passes), found["output"], expected
 
 
 class Dense(nn.Module):

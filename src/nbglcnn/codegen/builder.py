@@ -596,11 +596,11 @@ class Builder:
         self.formats.mark_dtype(staging, dtype)
         layout = tensor.layout
         shader, fetches = UNFLATTEN_SHADER, 16
-        if self.target.fast_kernels and not layout.max_side and layout.phases == (1, 1):
-            if layout.has_whole_texels:
-                shader, fetches = UNFLATTEN_TEXELS_SHADER, 4
-            elif layout.block == (1, 2, 2) and layout.nchw[3] % 2 == 0:
-                shader, fetches = UNFLATTEN_PAIRS_SHADER, 8
+        pairs = (layout.block, layout.phases, layout.nchw[3] % 2) == ((1, 2, 2), (1, 1), 0)
+        if self.target.fast_kernels and layout.has_whole_texels:
+            shader, fetches = UNFLATTEN_TEXELS_SHADER, 4
+        elif self.target.fast_kernels and pairs and not layout.max_side:
+            shader, fetches = UNFLATTEN_PAIRS_SHADER, 8
         step = self.make_pass(
             shader,
             tensor.texture,

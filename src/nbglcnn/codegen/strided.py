@@ -268,7 +268,7 @@ class AffineSteps:
 
 def affine_steps(source_nchw: NCHW, nchw: NCHW, view: StridedView) -> AffineSteps | None:
     """Return the steps of a view, or None if an axis of either nchw needs more strides."""
-    # Split axes that go on from one axis of the source to the next one.
+    # Each axis of this view stays inside one axis of the source.
     split = compose_views(contiguous_view(source_nchw), view)
     axes = _nchw_axes(nchw, split) if split is not None else None
     if axes is None:
@@ -278,27 +278,18 @@ def affine_steps(source_nchw: NCHW, nchw: NCHW, view: StridedView) -> AffineStep
         view.offset // unit % length for unit, length in zip(units, source_nchw, strict=True)
     )
     by_axis = []
-    lowest, highest = list(first), list(first)
     for count, stride in axes:
         step = [0, 0, 0, 0]
         if count > 1 and stride:
-            # Take the outermost axis whose unit divides the stride; the range check rejects a wrong
-            # choice.
+            # The outermost axis whose unit divides the stride, as compose_views chooses.
             axis = next(k for k in range(4) if source_nchw[k] > 1 and stride % units[k] == 0)
             step[axis] = stride // units[axis]
-            end = (count - 1) * step[axis]
-            lowest[axis] += min(end, 0)
-            highest[axis] += max(end, 0)
         by_axis.append(tuple(step))
-    fits = all(
-        low >= 0 and high < length
-        for low, high, length in zip(lowest, highest, source_nchw, strict=True)
-    )
     outer = axes[4:]
     inner_n, inner_c = (
         axes[k][0] if count > 1 else UNSPLIT_LENGTH for k, (count, _) in enumerate(outer)
     )
-    return AffineSteps(first, tuple(by_axis), (inner_n, inner_c)) if fits else None
+    return AffineSteps(first, tuple(by_axis), (inner_n, inner_c))
 
 
 def _nchw_axes(nchw: NCHW, view: StridedView) -> list[tuple[int, int]] | None:

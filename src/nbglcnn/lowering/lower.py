@@ -281,11 +281,13 @@ def _make_value(
     tensor = tensor or b.stored_tensor(name)
     layout = tensor.layout
     fast = b.target.fast_kernels
-    kernel, variant = FLATTEN_SHADER, flatten_constants(layout, fast=fast)
+    kernel, variant = FLATTEN_SHADER, dict[str, int]()
     if layout.max_side:
-        kernel, variant = FLATTEN_STRIPS_SHADER, {}
-    elif fast and layout.has_whole_texels and layout.phases == (1, 1):
-        kernel, variant = FLATTEN_TEXELS_SHADER, {}
+        kernel = FLATTEN_STRIPS_SHADER
+    elif fast and layout.has_whole_texels:
+        kernel = FLATTEN_TEXELS_SHADER
+    else:
+        variant = flatten_constants(layout, fast=fast)
     read = _make_readback(b, kernel, [tensor], [], math.prod(shape), {}, variant)
     return p.Value(
         key, kind, shape, nchw, b.graph.values[name].dtype.name, tensor.texture, layout,  # type: ignore[arg-type]

@@ -153,7 +153,8 @@ class Layout(msgspec.Struct, frozen=True):
     def has_whole_texels(self) -> bool:
         """Whether a texel's lanes are elements that follow each other in row-major order."""
         n, c, h, w = self.nchw
-        return h * w == 1 and (n == 1 or c % 4 == 0)
+        single = h * w == 1 and self.phases == (1, 1) and not self.max_side
+        return single and (n == 1 or c % 4 == 0)
 
     @property
     def tile(self) -> tuple[int, int]:
